@@ -1,0 +1,71 @@
+# racksh: `make` builds build/racksh and build/man, `make check` runs all tests, `make demo` shows the whole job on the lab.
+# make check SAN=1 uses ASan and UBSan; CC=clang works too; LIBPQ=no builds without PostgreSQL.
+
+BUILD ?= build$(if $(SAN),-san)
+CC ?= cc
+VERSION := $(shell git describe --always --dirty 2>/dev/null || echo 0)
+PKGS := libvirt libvirt-qemu libssh readline jansson sqlite3 libcurl libxml-2.0 libisofs-1
+PC := $(shell command -v pkg-config)
+ifeq ($(LIBPQ),)
+LIBPQ := $(if $(PC),$(shell pkg-config --exists libpq && echo yes))
+endif
+ifeq ($(LIBPQ),yes)
+PKGS += libpq
+DEFS += -DRK_WITH_LIBPQ=1
+endif
+
+WARN := -Wall -Wextra -Wshadow -Wstrict-prototypes -Wmissing-prototypes -Wwrite-strings -Wformat=2 -Wundef -Wvla -Werror
+HARDEN := -fstack-protector-strong -fPIE $(if $(SAN),,-D_FORTIFY_SOURCE=2)
+CFLAGS ?= -O2 -g
+SAN_ON := -fsanitize=address,undefined -fno-sanitize-recover=undefined -fno-omit-frame-pointer
+SANFLAGS := $(if $(SAN),$(SAN_ON))
+PKG_CFLAGS = $(eval PKG_CFLAGS := $(shell pkg-config --cflags $(PKGS)))$(PKG_CFLAGS)
+PKG_LIBS = $(eval PKG_LIBS := $(shell pkg-config --libs $(PKGS)))$(PKG_LIBS)
+ALL_CFLAGS = -std=gnu17 -D_GNU_SOURCE -I. -I$(BUILD)/gen $(WARN) $(HARDEN) $(CFLAGS) $(SANFLAGS) $(DEFS) -DRK_VERSION='"$(VERSION)"' $(PKG_CFLAGS)
+ALL_LDFLAGS = -pie -Wl,-z,relro,-z,now $(LDFLAGS) $(SANFLAGS)
+LIBS = $(PKG_LIBS) -lpthread -lm
+
+SRCS := $(shell find cli provision vmspec inventory -name '*.c' | sort)
+MAIN := cli/main.c
+OBJS := $(patsubst %.c,$(BUILD)/%.o,$(filter-out $(MAIN),$(SRCS)))
+UNIT := $(patsubst %.c,$(BUILD)/%,$(sort $(wildcard tests/unit/test_*.c)))
+
+# Data files (profiles, sizes, SQL) become string constants of build/gen/data.c, so that racksh stays one file.
+DATA := $(sort $(wildcard inventory/profiles/*.json vmspec/sizes/*.json provision/health/profiles/*.json))
+
+all: $(BUILD)/racksh man
+
+$(BUILD)/racksh: $(BUILD)/cli/main.o $(BUILD)/libracksh.a
+	$(CC) $(ALL_CFLAGS) $(ALL_LDFLAGS) -o $@ $^ $(LIBS)
+
+$(BUILD)/libracksh.a: $(OBJS) $(BUILD)/gen/data.o
+	rm -f $@; ar rcs $@ $^
+
+$(BUILD)/%.o: %.c Makefile
+	@mkdir -p $(@D)
+	$(CC) $(ALL_CFLAGS) -MMD -MP -c -o $@ $<
+
+$(BUILD)/gen/data.c: $(DATA) tests/embed.sh Makefile
+	@mkdir -p $(@D)
+	tests/embed.sh $(DATA) > $@.tmp && mv $@.tmp $@
+
+$(BUILD)/gen/data.o: $(BUILD)/gen/data.c
+	$(CC) $(ALL_CFLAGS) -c -o $@ $<
+
+$(BUILD)/tests/unit/%: tests/unit/%.c $(BUILD)/libracksh.a
+	@mkdir -p $(@D)
+	$(CC) $(ALL_CFLAGS) $(ALL_LDFLAGS) -MMD -MP -o $@ $< $(BUILD)/libracksh.a $(LIBS) -lcmocka
+
+unit: $(UNIT)
+	tests/run-unit.sh $(UNIT)
+
+man:
+
+check: all unit
+
+clean:
+	rm -rf build build-san
+
+-include $(OBJS:.o=.d) $(UNIT:=.d)
+.PHONY: all unit man check clean demo
+.DELETE_ON_ERROR:

@@ -1,0 +1,122 @@
+/* The store: one small interface over SQLite, PostgreSQL and memory.
+ *
+ * URIs: "sqlite:PATH", "postgresql://...", "mem:". A missing SQLite file is read as an empty site and made by the first change.
+ * Every change runs in one transaction that names the revision it was planned against; a store that moved on answers RK_CONFLICT and
+ * says who changed what. Constraints against double allocation (GPU, port GUID, (domain, partition id), (fabric, PKey), tray, address)
+ * are in the database; a violation is RK_CONFLICT naming the holder. Not thread safe: one store handle per thread. */
+#pragma once
+#include "inventory/model.h"
+
+struct rk_store;
+
+enum rk_store_mode { RK_STORE_READ, RK_STORE_WRITE };
+
+/* Who acts; written to audit rows and leases. */
+struct rk_actor {
+	const char *user, *host;
+	long pid;
+};
+
+int rk_store_open(const char *uri, enum rk_store_mode mode, const struct rk_actor *actor, struct rk_store **ret, struct rk_err *err);
+void rk_store_close(struct rk_store *store);
+void rk_cleanup_store(struct rk_store **store);
+#define RK_CLEANUP_STORE __attribute__((cleanup(rk_cleanup_store)))
+const char *rk_store_uri(const struct rk_store *store);
+
+/* Reads everything at one revision. */
+int rk_store_snapshot(struct rk_store *store, struct rk_site **ret, struct rk_err *err);
+
+/* Transactions. revision: what the change was planned against, or -1 for "whatever it is". Nesting is a bug.
+ * Commit raises the revision by one. Between begin and commit/rollback the functions below change things. */
+int rk_store_begin(struct rk_store *store, int64_t revision, struct rk_err *err);
+int rk_store_commit(struct rk_store *store, struct rk_err *err);
+void rk_store_rollback(struct rk_store *store);
+
+/* Replaces the inventory by that of `site` (cordons, reservations, clusters stay). RK_CONFLICT when an allocated thing would go. */
+int rk_store_put_site(struct rk_store *store, const struct rk_site *site, struct rk_err *err);
+/* reason NULL takes the mark away. */
+int rk_store_set_tray_cordon(struct rk_store *store, const char *tray, const char *reason, struct rk_err *err);
+int rk_store_set_rack_cordon(struct rk_store *store, const char *rack, const char *reason, struct rk_err *err);
+int rk_store_set_tray_faulty(struct rk_store *store, const char *tray, const char *reason, struct rk_err *err);
+int rk_store_add_tenant(struct rk_store *store, const char *name, struct rk_err *err);
+int rk_store_remove_tenant(struct rk_store *store, const char *name, struct rk_err *err);
+
+/* Clusters. Everything is given by name or identity, so that a caller needs no row ids. */
+struct rk_new_cluster {
+	const char *name, *tenant, *size, *image, *spec, *reasons;
+	int segment, spares_per_rack;
+	int64_t op;
+};
+int rk_store_add_cluster(struct rk_store *store, const struct rk_new_cluster *cluster, struct rk_err *err);
+int rk_store_set_cluster_state(struct rk_store *store, const char *cluster, enum rk_cluster_state state, int64_t op, struct rk_err *err);
+int rk_store_set_cluster_validation(struct rk_store *store, const char *cluster, const char *validation_json, struct rk_err *err);
+int rk_store_remove_cluster(struct rk_store *store, const char *cluster, struct rk_err *err); /* with its VMs, partitions, allocations */
+struct rk_new_vm {
+	const char *name, *cluster, *tray, *uuid, *address, *mac, *host_key_public, *host_key_private;
+	int number, ssh_port, generation;
+	const uint64_t *gpu_guids;  size_t n_gpu_guids;   /* allocated with it; each in at most one cluster */
+	const uint64_t *port_guids; size_t n_port_guids;  /* each in at most one tenant key */
+};
+int rk_store_add_vm(struct rk_store *store, const struct rk_new_vm *vm, struct rk_err *err);
+int rk_store_remove_vm(struct rk_store *store, const char *vm, struct rk_err *err);
+int rk_store_set_vm_state(struct rk_store *store, const char *vm, enum rk_vm_state state, struct rk_err *err);
+/* The private host key of a VM, while it is kept (until the guest was seen with it); *ret NULL when it is gone. malloc'ed; wipe it. */
+int rk_store_vm_host_key(struct rk_store *store, const char *vm, char **ret, struct rk_err *err);
+int rk_store_add_nvl_partition(struct rk_store *store, const char *rack, int id, const char *cluster, const char *name, struct rk_err *err);
+int rk_store_remove_nvl_partition(struct rk_store *store, const char *rack, int id, struct rk_err *err);
+int rk_store_add_ib_partition(struct rk_store *store, const char *fabric, uint16_t pkey, const char *cluster, const char *name, bool full,
+			      struct rk_err *err);
+int rk_store_remove_ib_partition(struct rk_store *store, const char *fabric, uint16_t pkey, struct rk_err *err);
+/* Smallest free ids of the pools (the constraint still decides). RK_NO_CAPACITY when the pool is empty. */
+int rk_store_free_pkey(const struct rk_site *site, int fabric, uint16_t *ret, struct rk_err *err);
+int rk_store_free_nvl_id(const struct rk_site *site, int rack, int *ret, struct rk_err *err);
+/* Unused address of the site's block, from .10 up. In the arena. */
+int rk_store_free_address(const struct rk_site *site, size_t nth, struct rk_arena *arena, const char **ret, struct rk_err *err);
+
+/* Operations and their journal. States: running, awaiting-confirm, done, failed, resumable, rolled-back, cancelled. */
+struct rk_op_row {
+	int64_t id;
+	const char *command, *state, *by, *detail; /* by "user@host pid" */
+	const char *params;                        /* JSON: what is needed to rebuild the operation */
+	int64_t started_ms, ended_ms;              /* unix; ended 0 = not yet */
+};
+struct rk_step_row {
+	int64_t op;
+	int id;                                    /* 1.. in plan order */
+	const char *kind, *target, *params;        /* params: JSON object */
+	const char *deps;                          /* "1,4,7": steps that must be done before, or "" */
+	const char *state;                         /* planned, applying, done, undoing, undone, failed, unknown */
+	const char *before, *detail;               /* before: JSON that undo needs; detail: last word */
+	int64_t started_ms, ended_ms;
+};
+int rk_store_op_add(struct rk_store *store, const char *command, const char *params, int64_t *ret_id, struct rk_err *err);
+int rk_store_op_set(struct rk_store *store, int64_t op, const char *state, const char *detail, struct rk_err *err);
+int rk_store_op_list(struct rk_store *store, struct rk_arena *arena, struct rk_op_row **ret, size_t *ret_n, struct rk_err *err); /* newest first */
+int rk_store_op_get(struct rk_store *store, int64_t op, struct rk_arena *arena, struct rk_op_row *ret, struct rk_err *err);
+int rk_store_step_add(struct rk_store *store, const struct rk_step_row *step, struct rk_err *err);
+/* The journal write: state, and before/detail where not NULL. Outside a transaction it is one of its own (durable when it returns). */
+int rk_store_step_set(struct rk_store *store, int64_t op, int step, const char *state, const char *before, const char *detail, struct rk_err *err);
+int rk_store_step_list(struct rk_store *store, int64_t op, struct rk_arena *arena, struct rk_step_row **ret, size_t *ret_n, struct rk_err *err);
+
+/* Leases on things an operation touches ("cluster:a", "tray:r01-t03", "nvlink:r01", "ib:ib0"). RK_CONFLICT names the holder, since when, doing what. */
+int rk_store_lease_take(struct rk_store *store, const char *thing, int64_t op, const char *purpose, struct rk_err *err);
+int rk_store_lease_drop(struct rk_store *store, int64_t op, struct rk_err *err);
+/* Gives the leases of an operation to this actor; tells the former owner (in the arena). */
+int rk_store_lease_takeover(struct rk_store *store, int64_t op, struct rk_arena *arena, const char **ret_former, struct rk_err *err);
+/* Is the process that runs op still there? (same host: kill(pid, 0); other host: lease not expired) */
+int rk_store_op_alive(struct rk_store *store, int64_t op, bool *ret, struct rk_err *err);
+
+struct rk_audit_row {
+	int64_t id, at_ms, op;
+	const char *by, *command, *result;
+};
+int rk_store_audit(struct rk_store *store, const char *command, const char *result, int64_t op, struct rk_err *err);
+int rk_store_audit_list(struct rk_store *store, struct rk_arena *arena, struct rk_audit_row **ret, size_t *ret_n, struct rk_err *err);
+
+/* The last imported fabric (ibnetdiscover text) per fabric; *ret NULL when none. */
+int rk_store_put_topology(struct rk_store *store, const char *fabric, const char *text, struct rk_err *err);
+int rk_store_get_topology(struct rk_store *store, const char *fabric, struct rk_arena *arena, const char **ret, struct rk_err *err);
+
+int rk_store_check(struct rk_store *store, struct rk_err *err);                 /* integrity; RK_UNHEALTHY with details */
+int rk_store_backup(struct rk_store *store, const char *path, struct rk_err *err);
+int rk_store_migrate(struct rk_store *store, int *ret_from, int *ret_to, struct rk_err *err);

@@ -1,0 +1,51 @@
+/* Clusters: plan, create, delete, grow, shrink, repair, and what is true of them (drift, isolation). */
+#pragma once
+#include "inventory/base/str.h"
+#include "provision/op.h"
+#include "provision/place.h"
+
+struct rk_cluster_plan {
+	struct rk_placement placement;
+	struct rk_plan *plan;             /* NULL when not feasible; rk_plan_free */
+};
+/* what_if: nodeset of racks or trays taken as lost, or NULL. */
+int rk_cluster_plan(struct rk_world *world, const struct rk_spec *spec, const char *what_if, struct rk_arena *arena, struct rk_cluster_plan *ret,
+		    struct rk_err *err);
+/* Converges: a cluster that exists with the same spec and is ready is 0; a half-made one is resumed; another spec is RK_CONFLICT. */
+int rk_cluster_create(struct rk_world *world, const struct rk_spec *spec, int64_t *ret_op, struct rk_err *err);
+int rk_cluster_delete(struct rk_world *world, const char *name, int64_t *ret_op, struct rk_err *err); /* RK_NOT_FOUND when absent */
+int rk_cluster_grow(struct rk_world *world, const char *name, int add, int64_t *ret_op, struct rk_err *err);
+int rk_cluster_shrink(struct rk_world *world, const char *name, int by, int64_t *ret_op, struct rk_err *err);
+int rk_cluster_repair(struct rk_world *world, const char *name, const int *vms, size_t n, int64_t *ret_op, struct rk_err *err);
+int rk_vm_power(struct rk_world *world, const int *vms, size_t n, const char *action /* start, stop, reboot */, int64_t *ret_op, struct rk_err *err);
+
+/* Domain XML (and seed) of every VM of a plan or cluster; see CLI.md Rendering. */
+struct rk_rendered {
+	const char *vm, *tray, *xml, *notes;
+	struct rk_seed_file *seed; size_t n_seed;
+};
+int rk_cluster_render(struct rk_world *world, const struct rk_spec *spec, const char *tray, bool seed, struct rk_arena *arena,
+		      struct rk_rendered **ret, size_t *ret_n, struct rk_err *err);
+
+struct rk_drift {
+	const char *plane;                /* libvirt | nvlink | infiniband | inventory */
+	const char *object, *field, *wanted, *applied, *live; /* NULL = unknown */
+	const char *status;               /* in-sync | drifted | unknown */
+};
+/* cluster NULL: the whole site. 0, RK_UNHEALTHY (drifted) or RK_UNREACHABLE (unknown); rows are filled in all these cases. */
+int rk_drift(struct rk_world *world, const char *cluster, struct rk_arena *arena, struct rk_drift **ret, size_t *ret_n, struct rk_err *err);
+
+struct rk_plane_check {                   /* one thing that was looked at */
+	const char *plane, *object;       /* "nvlink" "r01/2"; "infiniband" "ib0/0x0100" */
+	const char *tenant, *cluster;
+	const char *verdict;              /* pass | fail | unknown */
+	const char *wanted, *live, *message; /* texts; NULL unknown */
+};
+struct rk_violation {
+	const char *plane, *what, *tenant_a, *tenant_b;
+};
+/* From what the switches and the subnet manager hold now. Return codes as rk_drift. */
+int rk_isolation_verify(struct rk_world *world, struct rk_arena *arena, struct rk_plane_check **ret, size_t *ret_n, struct rk_violation **ret_violations,
+			size_t *ret_n_violations, struct rk_err *err);
+int rk_nvlink_verify(struct rk_world *world, const char *selection, struct rk_arena *arena, struct rk_plane_check **ret, size_t *ret_n, struct rk_err *err);
+int rk_ib_verify(struct rk_world *world, struct rk_arena *arena, struct rk_plane_check **ret, size_t *ret_n, struct rk_err *err);

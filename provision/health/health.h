@@ -1,0 +1,90 @@
+/* Health: collectors -> metrics -> rules -> verdict (DESIGN section 7). Parsers and rules are pure; only rk_collect touches hosts. */
+#pragma once
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "inventory/base/json.h"
+#include "inventory/base/mem.h"
+#include "provision/world.h"
+
+/* Metrics: name{labels} value. */
+enum rk_metric_type { RK_METRIC_NUMBER, RK_METRIC_TEXT, RK_METRIC_ABSENT };
+struct rk_metric {
+	const char *name;                 /* "gpu.fabric.state" */
+	const char *label;                /* "gpu=2", "rail=1", "gpu=2,link=8", or "" */
+	enum rk_metric_type type;
+	double number;
+	const char *text;                 /* value, or for ABSENT the reason: "N/A", "row missing", "command missing", "timed out", ... */
+};
+struct rk_metrics {                       /* of one target; all texts in the arena */
+	struct rk_arena *arena;
+	struct rk_metric *items; size_t n, cap;
+};
+void rk_metric_number(struct rk_metrics *m, const char *name, const char *label, double v);
+void rk_metric_text(struct rk_metrics *m, const char *name, const char *label, const char *v);
+void rk_metric_absent(struct rk_metrics *m, const char *name, const char *label, const char *reason);
+const struct rk_metric *rk_metric_find(const struct rk_metrics *m, const char *name, const char *label);
+
+/* What one collector brought back from one target. */
+struct rk_evidence {
+	const char *collector;
+	const char *out; size_t out_len;  /* bytes of the remote host: hostile */
+	const char *err; size_t err_len;
+	const char *status;               /* exit code as text, or "timeout", "unreachable", "signal:N" */
+};
+/* What a target should be. */
+struct rk_expect {
+	int nvlink_partition;             /* 0 = none / not known */
+	const char *cluster_uuid;
+	uint16_t pkeys[8]; size_t n_pkeys; /* 15 bit */
+	int gpus, rails;
+};
+struct rk_target {
+	const char *name, *kind;          /* kind: vm | tray | switch */
+	const char *rack, *cluster, *tray;
+	struct rk_expect expect;
+	struct rk_evidence *evidence; size_t n_evidence;
+};
+
+/* A collector: the remote command and its parser. */
+struct rk_collector {
+	const char *name;                 /* CLI.md */
+	const char *command;              /* fixed text for sh; no outside data in it */
+	void (*parse)(const struct rk_evidence *evidence, struct rk_metrics *ret);
+};
+const struct rk_collector *rk_collector_find(const char *name);
+const struct rk_collector *rk_collectors(size_t *ret_n);
+
+/* Profile: racksh-profile(5). Built-in by name, or a file. */
+struct rk_hprofile;
+int rk_hprofile_load(const char *name_or_path, struct rk_hprofile **ret, struct rk_err *err);
+void rk_hprofile_free(struct rk_hprofile *profile);
+void rk_cleanup_hprofile(struct rk_hprofile **profile);
+const char *rk_hprofile_name(const struct rk_hprofile *profile);
+const char *const *rk_hprofiles(size_t *ret_n); /* names of the built-in ones */
+
+struct rk_check {                         /* one row per check, verdict and value */
+	const char *id, *verdict;         /* pass | warn | fail | unknown | skipped */
+	const char *severity, *value, *expected, *message, *hint;
+	const char **targets; size_t n_targets;
+	const char *folded;
+};
+struct rk_report {
+	const char *verdict, *level, *profile;
+	int64_t started_ms;               /* unix */
+	double seconds;
+	size_t targets;
+	struct rk_check *checks; size_t n_checks;           /* worst first */
+	const char **root_causes; size_t n_root_causes;     /* most fundamental first */
+};
+/* Pure: evidence of all targets + profile -> report. In the arena. */
+int rk_judge(const struct rk_hprofile *profile, const char *level, const struct rk_target *targets, size_t n, struct rk_arena *arena,
+	     struct rk_report *ret, struct rk_err *err);
+int rk_report_rc(const struct rk_report *report, bool strict); /* 0, RK_UNHEALTHY, RK_UNREACHABLE */
+
+/* Runs the collectors of the level on the VMs (indexes into world->site->vms), one connection each, in parallel. */
+int rk_collect(struct rk_world *world, const struct rk_hprofile *profile, const char *level, const int *vms, size_t n, struct rk_arena *arena,
+	       struct rk_target **ret, struct rk_err *err);
+/* Evidence folders (CLI.md). */
+int rk_evidence_save(const char *dir, const struct rk_target *targets, size_t n, struct rk_err *err);
+int rk_evidence_load(const char *dir, struct rk_arena *arena, struct rk_target **ret, size_t *ret_n, struct rk_err *err);

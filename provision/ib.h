@@ -1,0 +1,41 @@
+/* InfiniBand driver: partitions (PKeys) of one fabric. Every call names a fabric; one changing call per fabric at a time, any thread. */
+#pragma once
+#include "provision/hv.h"
+
+struct rk_ib;
+
+struct rk_ib_member {
+	uint64_t guid;                    /* port GUID */
+	bool full;
+};
+struct rk_ib_live {                       /* a partition as the manager's configuration holds it */
+	uint16_t pkey;                    /* 15 bit */
+	const char *name;
+	bool ours;                        /* in the managed section / range */
+	struct rk_ib_member *members; size_t n_members; /* sorted by guid */
+};
+struct rk_ib_port {                       /* what one port really holds */
+	uint64_t guid;
+	bool known;                       /* false: could not be read; pkeys is empty and means nothing */
+	const char *why;                  /* when not known */
+	uint16_t *pkeys; size_t n_pkeys;  /* with membership bit 15; zero entries left out; in table order */
+};
+struct rk_ib_ops {
+	/* The manager's configuration, read and strictly checked now. */
+	int (*list)(struct rk_ib *ib, int fabric, struct rk_arena *arena, struct rk_ib_live **ret, size_t *ret_n, struct rk_err *err);
+	/* Makes the partition exactly these members (the safe procedure of field/infiniband.md 2.4, until the manager took it). n = 0 removes it. */
+	int (*set)(struct rk_ib *ib, int fabric, uint16_t pkey, const char *name, const struct rk_ib_member *members, size_t n, struct rk_err *err);
+	/* PKey tables of these ports, in order; a port that does not answer is known = false. */
+	int (*tables)(struct rk_ib *ib, int fabric, const uint64_t *guids, size_t n, struct rk_arena *arena, struct rk_ib_port *ret, struct rk_err *err);
+	/* ibnetdiscover text of the living fabric. */
+	int (*discover)(struct rk_ib *ib, int fabric, struct rk_arena *arena, const char **ret, struct rk_err *err);
+	/* Does the SA give a path between two ports? *ret 1 yes, 0 no. */
+	int (*path)(struct rk_ib *ib, int fabric, uint64_t from, uint64_t to, int *ret, struct rk_err *err);
+	void (*free)(struct rk_ib *ib);
+};
+struct rk_ib {
+	const struct rk_ib_ops *ops;
+	const struct rk_site *site;
+};
+/* Chooses per fabric by the site's infiniband[].driver ("opensm" over SSH). */
+int rk_ib_open(const struct rk_driver_env *env, struct rk_ib **ret, struct rk_err *err);

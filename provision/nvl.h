@@ -1,0 +1,29 @@
+/* NVLink driver: the partitions of one rack's NVLink domain. Every call names a rack; one call per rack at a time, any thread.
+ * "Accepted" is not "done": create/remove/add/drop return when the manager accepted; the caller reads back with list. */
+#pragma once
+#include "provision/hv.h"
+
+struct rk_nvl;
+
+struct rk_nvl_live {
+	int id;                           /* 1..32766 */
+	const char *name, *health, *resiliency; /* health: "healthy" | "degraded" | "unhealthy" | NULL unknown */
+	uint64_t *gpus; size_t n_gpus;    /* fabric GUIDs, sorted */
+};
+struct rk_nvl_ops {
+	/* All partitions with their members, read now; in the arena. RK_UNREACHABLE: not known. */
+	int (*list)(struct rk_nvl *nvl, int rack, struct rk_arena *arena, struct rk_nvl_live **ret, size_t *ret_n, struct rk_err *err);
+	int (*create)(struct rk_nvl *nvl, int rack, int id, const char *name, const char *resiliency, int multicast_groups, struct rk_err *err);
+	int (*remove)(struct rk_nvl *nvl, int rack, int id, struct rk_err *err);     /* an empty partition; absent: 0 */
+	int (*add)(struct rk_nvl *nvl, int rack, int id, uint64_t gpu, struct rk_err *err);
+	int (*drop)(struct rk_nvl *nvl, int rack, int id, uint64_t gpu, struct rk_err *err);
+	/* State of the controller itself: RK_UNREACHABLE, or RK_UNHEALTHY with the reason (not configured, not saved, moved). */
+	int (*health)(struct rk_nvl *nvl, int rack, struct rk_err *err);
+	void (*free)(struct rk_nvl *nvl);
+};
+struct rk_nvl {
+	const struct rk_nvl_ops *ops;
+	const struct rk_site *site;
+};
+/* Chooses per rack by the site's nvlink.driver ("nvos" over SSH). */
+int rk_nvl_open(const struct rk_driver_env *env, struct rk_nvl **ret, struct rk_err *err);

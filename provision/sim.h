@@ -1,0 +1,23 @@
+/* The digital twin: simulated hypervisors, NVLink switches, subnet managers and guests of a whole site, in memory or kept in a file.
+ *
+ * State lives in an SQLite database of its own tables (sim_*), a second connection to FILE under --sim-state, else in memory; every
+ * accepted change is in it before the call returns, so a killed racksh leaves the twin as a real site would be left.
+ * Delays run on a virtual clock. Faults: rk_sim_fault_add. Thread safe. */
+#pragma once
+#include "provision/world.h"
+
+struct rk_sim;
+/* state_file NULL = memory. The site gives trays, GPUs, ports and managers; identities must be known (rk_site_invent). */
+int rk_sim_open(const struct rk_site *site, const char *state_file, struct rk_clock *clock, struct rk_sim **ret, struct rk_err *err);
+void rk_sim_close(struct rk_sim *sim);
+/* The vtables of the twin. */
+int rk_sim_hv(struct rk_sim *sim, const struct rk_driver_env *env, struct rk_hv **ret, struct rk_err *err);
+int rk_sim_nvl(struct rk_sim *sim, const struct rk_driver_env *env, struct rk_nvl **ret, struct rk_err *err);
+int rk_sim_ib(struct rk_sim *sim, const struct rk_driver_env *env, struct rk_ib **ret, struct rk_err *err);
+/* A guest command answered from the twin's present state, in the real tools' formats. */
+int rk_sim_guest_run(struct rk_sim *sim, int tray, const char *const *argv, struct rk_ssh_result *result, struct rk_err *err);
+/* --sim-fault SPEC (racksh-fabric(7)): "PLANE.CALL[@TARGET][#N]=fail|hang|lie|lost[:MESSAGE]" or "call#K=fail|lost" for the K-th driver call of
+ * any kind; "gpu-leave@TRAY/INDEX", "link-down@TRAY/RAIL" change the twin itself. Several with ','. */
+int rk_sim_fault_add(struct rk_sim *sim, const char *spec, struct rk_err *err);
+/* Number of driver calls made so far (fault sweeps). */
+long rk_sim_calls(const struct rk_sim *sim);

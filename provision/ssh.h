@@ -1,0 +1,48 @@
+/* One SSH transport (libssh). Host keys are pinned; unknown keys are an error that says how to add one. Blocking calls, any thread, one
+ * thread per session. No password ever. Everything that reaches a remote shell is an argv quoted by rk_shell_quote. */
+#pragma once
+#include <stdbool.h>
+#include <stddef.h>
+
+#include "inventory/base/err.h"
+#include "inventory/base/str.h"
+#include "inventory/base/mem.h"
+#include "inventory/base/trace.h"
+
+struct rk_ssh_target {
+	const char *host;                 /* address or name */
+	int port;                         /* 0: 22 */
+	const char *user;                 /* NULL: the caller's */
+	const char *known_hosts;          /* file, or NULL: ~/.ssh/known_hosts */
+	const char *host_key;             /* pinned "ssh-ed25519 AAAA..."; when set known_hosts is not read */
+	const char *identity_file;        /* NULL: agent, then ~/.ssh/id_ed25519 */
+};
+struct rk_ssh_limits {                    /* ms; 0 = default in parentheses */
+	int connect_ms;                   /* (10000) TCP, banner and key exchange */
+	int auth_ms;                      /* (10000) */
+	int idle_ms;                      /* (60000) silence of a command */
+	int total_ms;                     /* (120000) one command */
+	size_t output_max;                /* (16 MiB) per stream */
+};
+struct rk_ssh_result {
+	struct rk_str out, err;           /* clear with rk_ssh_result_clear */
+	int status;                       /* exit code; -1 when killed by a signal or not known */
+	const char *signal;               /* static text, or NULL */
+	bool truncated;                   /* output_max was hit */
+};
+struct rk_ssh;
+/* RK_UNREACHABLE with the phase (resolve, connect, key exchange, host key, authentication). */
+int rk_ssh_open(const struct rk_ssh_target *target, const struct rk_ssh_limits *limits, struct rk_trace *trace, const volatile int *cancel,
+		struct rk_ssh **ret, struct rk_err *err);
+/* argv quoted and run by the remote shell; input may be NULL. A non-zero exit is 0 with result->status set. */
+int rk_ssh_run(struct rk_ssh *ssh, const char *const *argv, const char *input, size_t input_len, struct rk_ssh_result *result, struct rk_err *err);
+void rk_ssh_result_clear(struct rk_ssh_result *result);
+void rk_ssh_close(struct rk_ssh *ssh);
+void rk_shell_quote(struct rk_str *out, const char *arg); /* POSIX sh, one word */
+/* "user@host:port" (IPv6 in []); fills target's host, port, user from arena copies, the rest stays. */
+int rk_ssh_parse(const char *text, struct rk_arena *arena, struct rk_ssh_target *target, struct rk_err *err);
+
+/* Fan-out: fn(ctx, i) for i in 0..n-1 on up to `jobs` threads; returns when all are done. fn must not touch shared data without a lock. */
+void rk_fanout(size_t n, int jobs, void (*fn)(void *ctx, size_t i), void *ctx);
+/* An ed25519 key pair in OpenSSH forms; malloc'ed, NUL terminated; wipe the private one. comment goes into both. */
+int rk_ssh_make_key(const char *comment, char **ret_private, char **ret_public, struct rk_err *err);

@@ -1,0 +1,32 @@
+/* Everything an operation acts on: the store and the three outside systems. One per command. */
+#pragma once
+#include "inventory/store.h"
+#include "provision/hv.h"
+#include "provision/ib.h"
+#include "provision/nvl.h"
+#include "provision/ssh.h"
+
+struct rk_world {
+	struct rk_store *store;
+	struct rk_site *site;             /* snapshot the command works on; rk_world_refresh replaces it */
+	struct rk_hv *hv;                 /* opened when first needed by rk_world_drivers */
+	struct rk_nvl *nvl;
+	struct rk_ib *ib;
+	struct rk_driver_env env;         /* env.site is kept equal to site */
+	struct rk_sim *sim;               /* the twin, or NULL: real systems */
+	int jobs;                         /* parallel work */
+	bool wait;                        /* --wait */
+	void (*progress)(void *ctx, const char *text); /* one line of progress, or NULL */
+	void *progress_ctx;
+};
+/* Opens the drivers (real ones, or the twin's when sim is set). Idempotent. */
+int rk_world_drivers(struct rk_world *world, struct rk_err *err);
+/* Reads the store again; handles keep working on the new snapshot. */
+int rk_world_refresh(struct rk_world *world, struct rk_err *err);
+void rk_world_close(struct rk_world *world); /* closes what it opened: drivers, twin, site, store */
+/* Runs a command line (argv) on a VM over its pinned SSH; the twin answers from its own state. Fills result like rk_ssh_run.
+ * Opened sessions live as long as `conn`. */
+struct rk_vm_conn;
+int rk_vm_connect(struct rk_world *world, int vm, struct rk_vm_conn **ret, struct rk_err *err);
+int rk_vm_run(struct rk_vm_conn *conn, const char *const *argv, struct rk_ssh_result *result, struct rk_err *err);
+void rk_vm_close(struct rk_vm_conn *conn);

@@ -1,0 +1,117 @@
+/* What is wanted: VM sizes, cluster specs, domain XML, NoCloud seed. Pure: values in, values out, no I/O. */
+#pragma once
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "inventory/base/err.h"
+#include "inventory/base/mem.h"
+#include "inventory/base/str.h"
+#include "inventory/model.h"
+
+/* A VM size (vmspec/sizes/NAME.json). */
+struct rk_size {
+	const char *name;
+	const char **aliases; size_t n_aliases;
+	const char *description;
+	int vcpus, gpus, hcas, nvme;      /* devices the VM owns of its tray (allocated even when not passed through) */
+	uint64_t memory_mib;
+	bool passthrough;                 /* false: lab sizes (devices are allocated and partitioned but not passed to the guest) */
+	bool emulated;                    /* domain type qemu when KVM is not there */
+	double tray_kw;                   /* 0: the profile's */
+	int capacity_multiple, vms_per_domain; /* facts of the family, shown, never enforced; 0 unknown */
+	const char *json;                 /* the whole file, for further keys */
+};
+/* By name or alias (case-insensitive); NULL when unknown. Built-in sizes; borrowed for ever. */
+const struct rk_size *rk_size_find(const char *name);
+const struct rk_size *rk_sizes(size_t *ret_n);
+
+/* Cluster spec (racksh-cluster(5), `kind: Cluster`). */
+enum rk_policy { RK_BEST_FIT, RK_SPREAD, RK_FIRST_FIT };
+struct rk_spec {
+	const char *name, *tenant, *size, *image;
+	int count;
+	struct {
+		int segment;              /* 0: min(count, trays per domain) */
+		const char *racks;        /* nodeset or NULL: no limit */
+		int max_racks;            /* 0: no limit */
+		int spares_per_rack;
+		enum rk_policy policy;
+	} placement;
+	struct {
+		const char *user;
+		const char **keys; size_t n_keys; /* authorised keys, one line each */
+	} ssh;
+	struct {
+		const char *resiliency;   /* full_bandwidth | adaptive_bandwidth | user_action */
+		int multicast_groups;     /* default 18 */
+	} nvlink;
+	struct {
+		int pkey;                 /* 0: auto */
+		bool full;                /* membership */
+	} infiniband;
+	struct {
+		const char *profile, *level; /* NULL: defaults */
+		bool required;
+	} validation;
+};
+enum { RK_SPEC_FILE_MAX = 1 << 20 };
+int rk_spec_parse(const char *path, const char *text, size_t len, struct rk_arena *arena, struct rk_spec **ret, struct rk_err *err);
+int rk_spec_load(const char *path, struct rk_arena *arena, struct rk_spec **ret, struct rk_err *err);
+void rk_spec_write(const struct rk_spec *spec, struct rk_str *out); /* JSON, defaults filled in; parses to the same spec */
+
+/* What a tray's hypervisor can do: declared in the site file, or probed (provision/hv.h). Versions as libvirt counts: 1000000*a+1000*b+c. */
+struct rk_hostcaps {
+	unsigned long libvirt, qemu;
+	const char *arch;                 /* "aarch64", "x86_64" */
+	int page_kib;
+	bool kvm;
+	bool probed;                      /* false: only declared */
+	bool iommufd, vfio;               /* when probed */
+};
+bool rk_hostcaps_declared(const struct rk_site *site, struct rk_hostcaps *ret); /* false: the site file names none */
+
+/* Everything the domain XML of one VM depends on. */
+struct rk_vm_input {
+	const struct rk_site *site;
+	const struct rk_size *size;
+	const struct rk_image *image;
+	int tray;
+	const char *vm, *cluster, *tenant; /* "a-01", "a", "contoso" */
+	const char *uuid;                 /* rk_vm_uuid */
+	const char *mac, *address;
+	int ssh_port, generation, nvl_partition; /* nvl_partition 0: not known yet */
+	uint16_t pkey;                    /* 0: not known yet */
+	const char *os_path, *seed_path;  /* absolute paths of the volumes on the host, or NULL: by pool and volume name */
+};
+/* libvirt domain name "racksh-<vm>"; volume names "racksh-<vm>-os.qcow2" and "racksh-<vm>-seed.iso". In the arena. */
+const char *rk_vm_domain_name(struct rk_arena *arena, const char *vm);
+const char *rk_vm_os_volume(struct rk_arena *arena, const char *vm);
+const char *rk_vm_seed_volume(struct rk_arena *arena, const char *vm);
+/* Version 5 UUID of site, cluster, VM and generation; MAC 52:54:00:.. from the same. In the arena. */
+const char *rk_vm_uuid(struct rk_arena *arena, const char *site, const char *cluster, const char *vm, int generation);
+const char *rk_vm_mac(struct rk_arena *arena, const char *uuid);
+
+/* Domain XML through libxml2. Not expressible on caps: RK_INVALID naming element, version that has it, version found.
+ * Values that were never confirmed on the tray go to notes (one per line) when notes is not NULL. */
+int rk_domain_xml(const struct rk_vm_input *in, const struct rk_hostcaps *caps, struct rk_str *ret_xml, struct rk_str *notes, struct rk_err *err);
+/* Compares the XML that was defined with what the host kept: RK_FAILED naming every element that matters and was dropped or changed. */
+int rk_domain_xml_compare(const char *wanted, const char *kept, struct rk_err *err);
+/* Owner in our metadata namespace: false when the domain is not ours. In the arena. */
+bool rk_domain_xml_owner(const char *xml, struct rk_arena *arena, const char **ret_cluster, const char **ret_vm, int *ret_generation);
+
+/* NoCloud seed. */
+struct rk_seed_input {
+	const char *vm, *cluster, *hostname, *mac, *address, *gateway, *user;
+	int generation;
+	bool user_network;                /* QEMU user networking: the guest gets 10.0.2.15/24 */
+	const char *const *keys; size_t n_keys;
+	const char *host_key_private, *host_key_public; /* OpenSSH forms; private NULL renders "(made at create)" */
+	const char *const *imex_nodes; size_t n_imex_nodes; /* same list in the same order on every VM of the partition */
+};
+struct rk_seed_file {
+	const char *name;                 /* meta-data, user-data, network-config */
+	const char *text;
+};
+void rk_seed_files(const struct rk_seed_input *in, struct rk_arena *arena, struct rk_seed_file **ret, size_t *ret_n);
+/* ISO 9660 image labelled cidata (libisofs), byte-identical for the same input. malloc'ed. */
+int rk_seed_image(const struct rk_seed_file *files, size_t n, void **ret, size_t *ret_len, struct rk_err *err);
