@@ -4,7 +4,7 @@ set -eu
 echo '#include "inventory/base/data.h"'
 i=0
 for f in "$@"; do
-	echo "static const char d$i[] = {"
+	echo "static const char d${i}[] = {"
 	od -An -v -tx1 "$f" | sed 's/ \([0-9a-f][0-9a-f]\)/0x\1,/g'
 	echo "0};"
 	i=$((i + 1))
@@ -12,7 +12,7 @@ done
 echo "const struct rk_data rk_data_files[] = {"
 i=0
 for f in "$@"; do
-	echo "{\"$f\", d$i, sizeof(d$i) - 1},"
+	echo "{\"$f\", d${i}, sizeof(d${i}) - 1},"
 	i=$((i + 1))
 done
 echo "{0, 0, 0}};"
