@@ -36,25 +36,25 @@ DATA := $(sort $(wildcard inventory/profiles/*.json vmspec/sizes/*.json provisio
 all: $(BUILD)/racksh man
 
 $(BUILD)/racksh: $(BUILD)/cli/main.o $(BUILD)/libracksh.a
-	$(CC) $(ALL_CFLAGS) $(ALL_LDFLAGS) -o $@ $^ $(LIBS)
+	@echo "  CC $@"; $(CC) $(ALL_CFLAGS) $(ALL_LDFLAGS) -o $@ $^ $(LIBS)
 
 $(BUILD)/libracksh.a: $(OBJS) $(BUILD)/gen/data.o
 	rm -f $@; ar rcs $@ $^
 
 $(BUILD)/%.o: %.c Makefile
 	@mkdir -p $(@D)
-	$(CC) $(ALL_CFLAGS) -MMD -MP -c -o $@ $<
+	@echo "  CC $@"; $(CC) $(ALL_CFLAGS) -MMD -MP -c -o $@ $<
 
 $(BUILD)/gen/data.c: $(DATA) tests/embed.sh Makefile
 	@mkdir -p $(@D)
 	tests/embed.sh $(DATA) > $@.tmp && mv $@.tmp $@
 
 $(BUILD)/gen/data.o: $(BUILD)/gen/data.c
-	$(CC) $(ALL_CFLAGS) -c -o $@ $<
+	@echo "  CC $@"; $(CC) $(ALL_CFLAGS) -c -o $@ $<
 
 $(BUILD)/tests/unit/%: tests/unit/%.c $(BUILD)/libracksh.a
 	@mkdir -p $(@D)
-	$(CC) $(ALL_CFLAGS) $(ALL_LDFLAGS) -MMD -MP -o $@ $< $(BUILD)/libracksh.a $(LIBS) -lcmocka
+	@echo "  CC $@"; $(CC) $(ALL_CFLAGS) $(ALL_LDFLAGS) -MMD -MP -o $@ $< $(BUILD)/libracksh.a $(LIBS) -lcmocka
 
 unit: $(UNIT)
 	tests/run-unit.sh $(UNIT)
