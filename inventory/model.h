@@ -46,6 +46,7 @@ struct rk_manager {
 	const char *driver;
 	const char **ssh;            /* n_ssh entries "user@host:port" (user and port optional); expanded from a nodeset */
 	size_t n_ssh;
+	const char *ssh_text;        /* the nodeset as written, placeholders replaced */
 	const char *url, *credentials_file, *ca_file;
 };
 
@@ -189,7 +190,13 @@ struct rk_site {
 	struct rk_network network;
 	const char *pool;            /* storage pool on the trays; "default" */
 	struct rk_hypervisor hypervisor;
-	const char *versions, *hooks; /* JSON objects as written, or NULL */
+	const char *versions, *hooks, *bmc; /* JSON objects as written, or NULL */
+	struct rk_site_defaults {    /* `defaults` of the site file, placeholders kept; export leaves out what equals them */
+		const char *profile, *libvirt;
+		struct rk_ssh_conf ssh;
+		const char *nvme[RK_NVME_MAX];
+		int n_nvme;
+	} defaults;
 	struct rk_profile *profiles;        size_t n_profiles;
 	struct rk_fabric *fabrics;          size_t n_fabrics;
 	struct rk_rack *racks;              size_t n_racks;  /* natural order of name */

@@ -121,7 +121,7 @@ static bool state_is(const struct context *c, size_t i, const char *value)
 	if (c->kind == &vms && rk_streq(rk_vm_state_name(c->site->vms[i].state), value))
 		return true;
 	if (tray < 0)
-		return rk_streq(value, "cordoned") && c->site->racks[i].cordon;
+		return c->kind == &racks && rk_streq(value, "cordoned") && c->site->racks[i].cordon;
 	if (rk_streq(value, "cordoned") && c->site->trays[tray].cordon)
 		return true;
 	return rk_streq(rk_tray_state_name(rk_tray_state(c->site, tray)), value);
