@@ -8,15 +8,17 @@ struct rk_ibnode {
 	uint64_t guid;
 	const char *description;
 	bool is_switch;
-	int ports, level;            /* level: 0 HCA, 1 leaf, 2 spine, 3 core; -1 not connected */
+	bool service;                /* part of a switch (SHARP aggregation node) or a router: no HCA of a host */
+	int ports;                   /* 0: other records name this node, but it has none of its own (cut output, partial discovery) */
+	int level;                   /* 0 HCA, 1 leaf, 2 spine, 3 core; -1 not connected */
 	int first_link, n_links;
 };
 struct rk_iblink {
 	int node, port;              /* this end */
 	int peer, peer_port;         /* other end (index of node) */
 	uint64_t port_guid;          /* of this end when it is an HCA port, else 0 */
-	int width;                   /* lanes: 1, 4, 8, 12 */
-	const char *speed;           /* "SDR".."XDR" */
+	int width;                   /* lanes: 1, 2, 4, 8, 12; 0 unknown */
+	const char *speed;           /* "SDR".."XDR", "?" unknown */
 	int gbps;                    /* width x speed, nominal; 0 unknown */
 };
 struct rk_topology {
@@ -24,15 +26,22 @@ struct rk_topology {
 	struct rk_ibnode *nodes; size_t n_nodes;
 	struct rk_iblink *links; size_t n_links; /* by node, then port: each cable appears at both ends */
 };
+/* Text as `ibnetdiscover` prints it (no -p, -l, --diff). What is no such text is RK_INVALID, all problems at once, with line and
+ * column. A file that is well formed but incomplete is accepted: rk_topology_check names what is missing. Descriptions are escaped,
+ * and those of switches unique (a doubled one gets its GUID appended). name is only for messages. */
 int rk_topology_parse(const char *name, const char *text, size_t len, struct rk_topology **ret, struct rk_err *err);
 void rk_topology_free(struct rk_topology *topology);
 void rk_cleanup_topology(struct rk_topology **topology);
 
-/* Sets leaf and leaf_port of every HCA of the site that the fabric knows (site is being built, not yet sealed or shared). */
+/* Sets leaf and leaf_port of every HCA of the site on that fabric; NULL and 0 where the topology does not have it (site is being built, not yet sealed or shared). */
 void rk_topology_place(const struct rk_topology *topology, struct rk_site *site, int fabric);
 
 struct rk_ib_finding {
-	const char *kind;            /* "missing-hca", "rail", "crossed", "uplinks", "oversubscription", "width", "speed", "extra", ... */
+	/* "missing-hca" not there, "unknown" the site file has no port GUID, "rail" on another rail's leaf, "leaf" right rail, but not where
+	 * the rest of the rack is, "crossed" two cables swapped, "port" other port than on the other rails, "uplinks" links per leaf-spine
+	 * pair, "oversubscription", "level" a cable that joins the wrong levels, "width", "speed", "extra" HCA the site does not have,
+	 * "duplicate" GUID, "partial" only one end of a cable was discovered. */
+	const char *kind;
 	const char *object, *message, *hint;
 };
 /* Everything that is not as CLI.md "ib check" expects; n = 0 when clean. In the arena. */
