@@ -18,7 +18,7 @@ void rk_diags_clear(struct rk_diags *diags)
 	*diags = (struct rk_diags)RK_DIAGS_INIT(diags->file);
 }
 
-static void add(struct rk_diags *diags, uint32_t line, uint32_t col, const char *format, va_list ap)
+__attribute__((format(printf, 4, 0))) static void add(struct rk_diags *diags, uint32_t line, uint32_t col, const char *format, va_list ap)
 {
 	struct rk_diag *d = rk_vec_push(diags);
 	char *raw = rk_xvasprintf(format, ap);
