@@ -36,6 +36,7 @@ struct check {
 		size_t n, cap;
 	} found;
 	struct rk_map *ports; /* port GUID -> link */
+	struct rk_map *doubled; /* port GUIDs that two ports carry: where such an HCA is cannot be told */
 	struct rk_map *known; /* port GUID -> HCA of the site, any fabric */
 	struct spot *spots;   /* per HCA of the site */
 	int *leaf_rail;       /* per node */
@@ -95,6 +96,7 @@ static void report_doubled(struct check *c, size_t link, size_t first)
 {
 	const struct rk_iblink *a = &c->t->links[first], *b = &c->t->links[link];
 
+	rk_map_set_u64(c->doubled, b->port_guid, link);
 	add(c, "duplicate", NULL, rk_arena_printf(c->arena, "0x%016llx", (unsigned long long)b->port_guid), "replace or reflash one of the two HCAs",
 	    "two ports carry this GUID: one on \"%s\" port %d, one on \"%s\" port %d", node_name(c, a->peer), a->peer_port, node_name(c, b->peer),
 	    b->peer_port);
@@ -139,6 +141,8 @@ static void locate(struct check *c)
 			report_absent(c, i);
 			continue;
 		}
+		if (rk_map_get_u64(c->doubled, guid, NULL))
+			continue;
 		const struct rk_iblink *l = &c->t->links[link];
 		c->spots[i] = (struct spot){ (int)link, l->peer, l->peer_port, false };
 	}
@@ -702,7 +706,7 @@ static void give(struct check *c, struct rk_ib_finding **ret, size_t *ret_n)
 void rk_topology_check(const struct rk_topology *topology, const struct rk_site *site, int fabric, struct rk_arena *arena,
 		       struct rk_ib_finding **ret, size_t *ret_n)
 {
-	struct rk_map *ports RK_CLEANUP_MAP = rk_map_new(), *known RK_CLEANUP_MAP = rk_map_new();
+	struct rk_map *ports RK_CLEANUP_MAP = rk_map_new(), *known RK_CLEANUP_MAP = rk_map_new(), *doubled RK_CLEANUP_MAP = rk_map_new();
 	struct spot *spots RK_CLEANUP_FREE = rk_xcalloc(site->n_hcas, sizeof(*spots));
 	int *leaf_rail RK_CLEANUP_FREE = rk_xcalloc(topology->n_nodes, sizeof(*leaf_rail));
 	int *home RK_CLEANUP_FREE = rk_xcalloc(site->n_racks * RK_RAILS_MAX, sizeof(*home));
@@ -711,6 +715,7 @@ void rk_topology_check(const struct rk_topology *topology, const struct rk_site 
 			   .arena = arena,
 			   .fabric = fabric,
 			   .ports = ports,
+			   .doubled = doubled,
 			   .known = known,
 			   .spots = spots,
 			   .leaf_rail = leaf_rail,
