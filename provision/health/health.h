@@ -38,6 +38,8 @@ struct rk_expect {
 	const char *cluster_uuid;
 	uint16_t pkeys[8]; size_t n_pkeys; /* 15 bit */
 	int gpus, rails;
+	int rate_gbps;                    /* InfiniBand port rate; 0 = what the health profile says */
+	bool pkey_limited;                /* the tenant's ports are limited members of their own key */
 };
 struct rk_target {
 	const char *name, *kind;          /* kind: vm | tray | switch */
@@ -49,7 +51,7 @@ struct rk_target {
 /* A collector: the remote command and its parser. */
 struct rk_collector {
 	const char *name;                 /* CLI.md */
-	const char *command;              /* fixed text for sh; no outside data in it */
+	const char *command;              /* fixed text for sh, no outside data in it; NULL: not from a shell on the target */
 	void (*parse)(const struct rk_evidence *evidence, struct rk_metrics *ret);
 };
 const struct rk_collector *rk_collector_find(const char *name);

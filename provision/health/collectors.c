@@ -1,0 +1,74 @@
+#include <string.h>
+
+#include "provision/health/parse.h"
+
+/* Fixed texts for sh; nothing from outside gets in. The sysfs table needs neither tools nor root, so it comes first; each rail else. */
+#define PKEYS                                                                                             \
+	"if ls /sys/class/infiniband/*/ports/1/pkeys/0 >/dev/null 2>&1; then "                              \
+	"for l in /sys/class/infiniband/*/ports/1/link_layer; do d=${l%/link_layer}; "                       \
+	"grep -q InfiniBand \"$l\" && for k in \"$d\"/pkeys/*; do printf '%s:%s\\n' \"$k\" \"$(cat \"$k\")\"; done; done; true; " \
+	"else smp=0; for d in $(ibstat -l); do smpquery -C \"$d\" -P 1 -D pkeys 0 || smp=$?; done; "          \
+	"[ -n \"$(ibstat -l)\" ] && exit $smp; command -v ibstat >/dev/null || exit 127; fi"
+/* Two samples: one says nothing about a cumulative counter. */
+#define COUNTERS                                                                                          \
+	"command -v perfquery >/dev/null || exit 127; rc=0; for s in 1 2; do [ $s = 2 ] && sleep 2; "         \
+	"for d in $(ibstat -l); do perfquery -C \"$d\" -P 1 -x || rc=$?; done; done; exit $rc"
+#define MLXLINK                                                                                           \
+	"command -v mlxlink >/dev/null || exit 127; rc=0; "                                                 \
+	"for d in $(ibstat -l); do mlxlink -d \"$d\" -c -e --json || rc=$?; done; exit $rc"
+#define SERVICES                                                                                          \
+	"systemctl show -p Id -p LoadState -p ActiveState -p SubState -p UnitFileState nvidia-imex nvidia-persistenced nvidia-dcgm " \
+	"nvidia-fabricmanager chrony"
+#define STORAGE                                                                                           \
+	"command -v nvme >/dev/null || exit 127; rc=0; for d in /dev/nvme*n1; do [ -e \"$d\" ] && { nvme smart-log \"$d\" || rc=$?; }; " \
+	"done; exit $rc"
+#define FIO                                                                                               \
+	"command -v fio >/dev/null || exit 127; set --; for d in /dev/nvme*n1; do [ -e \"$d\" ] && "          \
+	"set -- \"$@\" --name=\"${d#/dev/}\" --filename=\"$d\"; done; [ $# -gt 0 ] || exit 127; "              \
+	"fio --readonly --output-format=json --rw=read --bs=1M --iodepth=32 --ioengine=libaio --direct=1 --runtime=30 --time_based \"$@\""
+
+static const struct rk_collector collectors[] = {
+	{ "nvidia-smi-xml", "nvidia-smi -q -x", rk_parse_nvidia_smi_xml },
+	{ "nvidia-smi-q", "nvidia-smi -q", rk_parse_nvidia_smi_q },
+	{ "nvlink-status", "nvidia-smi nvlink -s", rk_parse_nvlink_status },
+	{ "nvlink-errors", "nvidia-smi nvlink -e", rk_parse_nvlink_errors },
+	{ "topo", "nvidia-smi topo -m", rk_parse_topo },
+	{ "imex-nodes", "nvidia-imex-ctl -N -j -H", rk_parse_imex_nodes },
+	{ "imex-nodes-text", "nvidia-imex-ctl -N", rk_parse_imex_nodes_text },
+	{ "imex-config", "cat /etc/nvidia-imex/nodes_config.cfg", rk_parse_imex_config },
+	{ "ibstat", "ibstat", rk_parse_ibstat },
+	{ "ibv-devinfo", "ibv_devinfo", rk_parse_ibv_devinfo },
+	{ "ib-pkeys", PKEYS, rk_parse_ib_pkeys },
+	{ "ib-counters", COUNTERS, rk_parse_ib_counters },
+	{ "mlxlink", MLXLINK, rk_parse_mlxlink },
+	{ "dmesg-xid", "dmesg", rk_parse_dmesg_xid },
+	{ "dcgm-diag", "dcgmi diag -r 2 -j", rk_parse_dcgm_diag },
+	{ "nccl-allreduce", "all_reduce_perf -b 1G -e 16G -f 2 -g 4 -c 1", rk_parse_nccl },
+	{ "nvbandwidth", "nvbandwidth -j -t host_to_device_memcpy_ce device_to_host_memcpy_ce device_to_device_memcpy_read_ce -i 10",
+	  rk_parse_nvbandwidth },
+	{ "ib-write-bw", NULL, rk_parse_ib_write_bw }, /* needs a partner: run by the site, its output is judged */
+	{ "fio", FIO, rk_parse_fio },
+	{ "gemm", "command -v ubergemm >/dev/null || exit 127; ubergemm", rk_parse_gemm },
+	{ "lscpu", "lscpu", rk_parse_lscpu },
+	{ "numactl", "numactl -H", rk_parse_numactl },
+	{ "chrony", "chronyc tracking", rk_parse_chrony },
+	{ "services", SERVICES, rk_parse_services },
+	{ "storage", STORAGE, rk_parse_storage },
+	{ "leak", NULL, rk_parse_leak },   /* from the BMC, not from a shell on the VM */
+	{ "power", NULL, rk_parse_power },
+};
+
+const struct rk_collector *rk_collectors(size_t *ret_n)
+{
+	*ret_n = RK_ARRAY_SIZE(collectors);
+	return collectors;
+}
+
+const struct rk_collector *rk_collector_find(const char *name)
+{
+	for (size_t i = 0; i < RK_ARRAY_SIZE(collectors); i++) {
+		if (strcmp(collectors[i].name, name) == 0)
+			return &collectors[i];
+	}
+	return NULL;
+}

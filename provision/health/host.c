@@ -1,0 +1,253 @@
+/* lscpu, numactl -H, chronyc tracking, systemctl show, nvme smart-log. */
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "inventory/base/str.h"
+#include "provision/health/parse.h"
+
+static const struct {
+	const char *key, *metric;
+	bool number;
+} lscpu_rows[] = {
+	{ "Architecture", "host.arch", false }, { "CPU(s)", "host.cpus", true }, { "Socket(s)", "host.sockets", true },
+	{ "Thread(s) per core", "host.threads", true }, { "Model name", "host.cpu_model", false }, { "NUMA node(s)", "host.numa_nodes", true },
+};
+
+static void lscpu_value(struct rk_metrics *m, const char *key, const char *value)
+{
+	for (size_t i = 0; i < RK_ARRAY_SIZE(lscpu_rows); i++) {
+		if (strcmp(lscpu_rows[i].key, key) == 0)
+			rk_metric_value(m, lscpu_rows[i].metric, "", value, lscpu_rows[i].number);
+	}
+}
+
+/* One level of children is enough: the rows that count are never nested deeper than sockets. */
+static void lscpu_rows_of(struct rk_metrics *m, const struct rk_jnode *rows)
+{
+	RK_JEACH(row, rows) {
+		const char *field = rk_jstr(rk_jget(row, "field")), *data = rk_jstr(rk_jget(row, "data"));
+		if (!field || !data)
+			continue;
+		char *key = rk_arena_strdup(m->arena, field);
+		key[strcspn(key, ":")] = '\0';
+		lscpu_value(m, key, data);
+	}
+}
+
+static void lscpu_document(void *ctx, const struct rk_jnode *root)
+{
+	const struct rk_jnode *rows = rk_jget(root, "lscpu");
+
+	lscpu_rows_of(ctx, rows);
+	RK_JEACH(row, rows) {
+		lscpu_rows_of(ctx, rk_jget(row, "children"));
+		RK_JEACH(child, rk_jget(row, "children"))
+			lscpu_rows_of(ctx, rk_jget(child, "children"));
+	}
+}
+
+void rk_parse_lscpu(const struct rk_evidence *evidence, struct rk_metrics *ret)
+{
+	char *at, *line, *key, *value;
+	bool cut, short_line = false;
+
+	if (rk_json_docs(ret, evidence, lscpu_document, ret, &cut))
+		return;
+	at = rk_clean(ret->arena, evidence->out, evidence->out_len);
+	while ((line = rk_next_line(&at, &short_line)) != NULL) {
+		if (!short_line && rk_split_colon(line, &key, &value))
+			lscpu_value(ret, key, value);
+	}
+}
+
+struct node {
+	bool cpus;
+	double mb;
+};
+
+void rk_parse_numactl(const struct rk_evidence *evidence, struct rk_metrics *ret)
+{
+	enum { NODES = 256 };
+	char *at = rk_clean(ret->arena, evidence->out, evidence->out_len), *line;
+	struct node nodes[NODES] = { 0 };
+	int available = 0, sized = 0, n, used;
+	bool cut = false;
+
+	while ((line = rk_next_line(&at, &cut)) != NULL) {
+		double mb;
+		if (sscanf(line, "available: %d nodes", &n) == 1)
+			available = n;
+		else if (sscanf(line, "node %d cpus:%n", &n, &used) == 1 && n >= 0 && n < NODES && strstr(line, "cpus:"))
+			nodes[n].cpus = strspn(line + used, " \t") < strlen(line + used);
+		else if (!cut && sscanf(line, "node %d size: %lf MB", &n, &mb) == 2 && n >= 0 && n < NODES) {
+			nodes[n].mb = mb;
+			sized++;
+		}
+	}
+	if (!available)
+		return;
+	double cpu_mb = 0;
+	int cpu_nodes = 0, gpu_nodes = 0;
+	for (n = 0; n < NODES; n++) {
+		cpu_nodes += nodes[n].cpus;
+		cpu_mb += nodes[n].cpus ? nodes[n].mb : 0;
+		gpu_nodes += !nodes[n].cpus && nodes[n].mb > 0;
+	}
+	if (sized < available) {
+		rk_metric_absent(ret, "numa.cpu_nodes", "", "truncated");
+		rk_metric_absent(ret, "numa.cpu_mb", "", "truncated");
+		rk_metric_absent(ret, "numa.gpu_nodes", "", "truncated");
+		return;
+	}
+	rk_metric_number(ret, "numa.cpu_nodes", "", cpu_nodes);
+	rk_metric_number(ret, "numa.cpu_mb", "", cpu_mb);
+	rk_metric_number(ret, "numa.gpu_nodes", "", gpu_nodes);
+}
+
+static void chrony_value(struct rk_metrics *m, const char *key, const char *value)
+{
+	double v;
+
+	if (strcmp(key, "Stratum") == 0)
+		rk_metric_value(m, "time.stratum", "", value, true);
+	else if (strcmp(key, "Leap status") == 0)
+		rk_metric_value(m, "time.leap", "", value, false);
+	else if (strcmp(key, "System time") == 0 && rk_lead_number(value, &v))
+		rk_metric_number(m, "time.offset_ms", "", fabs(v) * 1000);
+}
+
+/* chronyc -c tracking: id, name, stratum, time, system time offset, ..., leap status as the 14th field. */
+static bool chrony_csv(struct rk_metrics *m, char *line)
+{
+	char *fields[14], *p = line;
+	size_t n = 0;
+	double v;
+
+	while (n < RK_ARRAY_SIZE(fields) && p) {
+		fields[n++] = p;
+		p = strchr(p, ',');
+		if (p)
+			*p++ = '\0';
+	}
+	if (n != RK_ARRAY_SIZE(fields) || p || !rk_lead_number(fields[4], &v))
+		return false;
+	rk_metric_value(m, "time.stratum", "", fields[2], true);
+	rk_metric_number(m, "time.offset_ms", "", fabs(v) * 1000);
+	rk_metric_value(m, "time.leap", "", rk_trim(fields[13]), false);
+	return true;
+}
+
+void rk_parse_chrony(const struct rk_evidence *evidence, struct rk_metrics *ret)
+{
+	char *at = rk_clean(ret->arena, evidence->out, evidence->out_len), *line, *key, *value;
+
+	while ((line = rk_next_line(&at, NULL)) != NULL) {
+		if (strstr(line, "Cannot talk to daemon"))
+			rk_metric_absent(ret, "time.leap", "", "the time daemon does not answer");
+		else if (rk_split_colon(line, &key, &value))
+			chrony_value(ret, key, value);
+		else
+			chrony_csv(ret, line);
+	}
+}
+
+/* The order in which the collector asks; systemctl is-active prints words without names. */
+static const char *const units[] = { "nvidia-imex", "nvidia-persistenced", "nvidia-dcgm", "nvidia-fabricmanager", "chrony" };
+
+struct unit {
+	char name[64];
+	const char *load, *active;
+};
+
+static void unit_end(struct rk_metrics *m, struct unit *u)
+{
+	if (!*u->name)
+		return;
+	const char *name = rk_labelf(m, "svc.%s", u->name);
+	bool absent = u->load && strcmp(u->load, "not-found") == 0;
+	if (absent)
+		rk_metric_text(m, name, "", "not installed");
+	else if (u->active)
+		rk_metric_text(m, name, "", u->active);
+	else
+		rk_metric_absent(m, name, "", "truncated");
+	memset(u, 0, sizeof(*u));
+}
+
+static bool is_state(const char *word)
+{
+	static const char *const words[] = { "active", "inactive", "failed", "activating", "deactivating", "reloading", "unknown" };
+
+	for (size_t i = 0; i < RK_ARRAY_SIZE(words); i++) {
+		if (strcmp(words[i], word) == 0)
+			return true;
+	}
+	return false;
+}
+
+static void unit_line(struct rk_metrics *m, struct unit *u, char *line)
+{
+	if (rk_starts_with(line, "Id=")) {
+		unit_end(m, u);
+		snprintf(u->name, sizeof(u->name), "%s", line + 3);
+		char *dot = strstr(u->name, ".service");
+		if (dot)
+			*dot = '\0';
+	} else if (rk_starts_with(line, "LoadState=")) {
+		u->load = line + 10;
+	} else if (rk_starts_with(line, "ActiveState=")) {
+		u->active = line + 12;
+	}
+}
+
+void rk_parse_services(const struct rk_evidence *evidence, struct rk_metrics *ret)
+{
+	char *at = rk_clean(ret->arena, evidence->out, evidence->out_len), *line;
+	struct unit unit = { 0 };
+	size_t words = 0;
+	bool cut = false;
+
+	while ((line = rk_next_line(&at, &cut)) != NULL) {
+		line = rk_trim(line);
+		if (cut && strchr(line, '=') && !rk_status_is(evidence, "0"))
+			break; /* half a row */
+		if (!strchr(line, '=') && is_state(line) && words < RK_ARRAY_SIZE(units))
+			rk_metric_text(ret, rk_labelf(ret, "svc.%s", units[words++]), "", line);
+		else
+			unit_line(ret, &unit, line);
+	}
+	unit_end(ret, &unit);
+}
+
+void rk_parse_storage(const struct rk_evidence *evidence, struct rk_metrics *ret)
+{
+	static const struct {
+		const char *key, *metric;
+	} rows[] = {
+		{ "critical_warning", "nvme.critical_warning" }, { "media_errors", "nvme.media_errors" }, { "available_spare", "nvme.spare" },
+		{ "percentage_used", "nvme.used" },
+	};
+	char *at = rk_clean(ret->arena, evidence->out, evidence->out_len), *line, *key, *value;
+	const char *label = NULL;
+	int drives = 0;
+	bool cut = false;
+
+	while ((line = rk_next_line(&at, &cut)) != NULL) {
+		char *device = strstr(line, "NVME device:");
+		if (device) {
+			label = rk_labelf(ret, "drive=%.*s", (int)strcspn(device + 12, " ") > 32 ? 32 : (int)strcspn(device + 12, " "), device + 12);
+			drives++;
+			continue;
+		}
+		if (!label || (cut && !rk_status_is(evidence, "0")) || !rk_split_colon(line, &key, &value))
+			continue;
+		for (size_t i = 0; i < RK_ARRAY_SIZE(rows); i++) {
+			if (strcmp(rows[i].key, key) == 0)
+				rk_metric_value(ret, rows[i].metric, label, value, true);
+		}
+	}
+	if (drives)
+		rk_metric_number(ret, "nvme.drives", "", drives);
+}

@@ -1,0 +1,311 @@
+/* ibstat, ibv_devinfo, P_Key tables, perfquery -x. Ports are told apart by device; Ethernet ports share the lists and are left out. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "inventory/base/str.h"
+#include "provision/health/parse.h"
+
+enum { PORTS_MAX = 64, KEYS_MAX = 4096 };
+
+struct port {
+	const char *device, *state, *phys, *rate, *layer, *guid, *firmware, *lid, *sm_lid;
+};
+
+/* Both tools print key: value rows; the same row sets the same field. */
+static const struct {
+	const char *key;
+	size_t offset;
+} port_rows[] = {
+	{ "State", offsetof(struct port, state) },
+	{ "state", offsetof(struct port, state) },
+	{ "Physical state", offsetof(struct port, phys) },
+	{ "Rate", offsetof(struct port, rate) },
+	{ "Link layer", offsetof(struct port, layer) },
+	{ "link_layer", offsetof(struct port, layer) },
+	{ "Port GUID", offsetof(struct port, guid) },
+	{ "Firmware version", offsetof(struct port, firmware) },
+	{ "fw_ver", offsetof(struct port, firmware) },
+	{ "Base lid", offsetof(struct port, lid) },
+	{ "port_lid", offsetof(struct port, lid) },
+	{ "SM lid", offsetof(struct port, sm_lid) },
+	{ "sm_lid", offsetof(struct port, sm_lid) },
+};
+
+static void port_row(struct port *port, const char *key, const char *value)
+{
+	for (size_t i = 0; i < RK_ARRAY_SIZE(port_rows); i++) {
+		if (strcmp(port_rows[i].key, key) == 0)
+			*(const char **)((char *)port + port_rows[i].offset) = value;
+	}
+}
+
+/* libibverbs names for the states ibstat prints. */
+static const char *state_word(const char *state)
+{
+	static const struct {
+		const char *verbs, *word;
+	} rows[] = {
+		{ "PORT_ACTIVE", "Active" }, { "PORT_INIT", "Initializing" }, { "PORT_DOWN", "Down" }, { "PORT_ARMED", "Armed" },
+		{ "PORT_ACTIVE_DEFER", "ActiveDefer" },
+	};
+
+	for (size_t i = 0; state && i < RK_ARRAY_SIZE(rows); i++) {
+		size_t n = strlen(rows[i].verbs);
+		if (strncmp(state, rows[i].verbs, n) == 0 && (state[n] == ' ' || !state[n]))
+			return rows[i].word;
+	}
+	return state;
+}
+
+static bool is_infiniband(const struct port *port)
+{
+	return port->layer && (strcmp(port->layer, "InfiniBand") == 0 || strcmp(port->layer, "IB") == 0);
+}
+
+static void emit(struct rk_metrics *m, const char *name, const char *label, const char *value, bool number)
+{
+	if (value)
+		rk_metric_value(m, name, label, value, number);
+	else
+		rk_metric_absent(m, name, label, "row missing");
+}
+
+static void emit_ports(struct rk_metrics *m, struct port *ports, int n, bool ibstat)
+{
+	int infiniband = 0, unknown = 0;
+
+	for (int i = 0; i < n; i++) {
+		struct port *p = &ports[i];
+		const char *label = rk_labelf(m, "dev=%.40s", p->device);
+		if (!is_infiniband(p)) {
+			unknown += !p->layer;
+			continue;
+		}
+		infiniband++;
+		emit(m, "ib.state", label, state_word(p->state), false);
+		if (ibstat) {
+			emit(m, "ib.phys", label, p->phys, false);
+			emit(m, "ib.rate", label, p->rate, true);
+			emit(m, "ib.guid", label, p->guid, false);
+		}
+		emit(m, "ib.fw", label, p->firmware, false);
+		emit(m, "ib.lid", label, p->lid, true);
+		emit(m, "ib.sm_lid", label, p->sm_lid, true);
+	}
+	if (unknown)
+		rk_metric_absent(m, "ib.ports", "", "truncated");
+	else
+		rk_metric_number(m, "ib.ports", "", infiniband);
+}
+
+static void parse_ports(const struct rk_evidence *evidence, struct rk_metrics *ret, const char *begin, bool ibstat)
+{
+	char *at = rk_clean(ret->arena, evidence->out, evidence->out_len), *line, *key, *value;
+	struct port ports[PORTS_MAX] = { 0 };
+	int n = 0;
+	bool cut = false;
+
+	while ((line = rk_next_line(&at, &cut)) != NULL) {
+		line = rk_trim(line);
+		if (rk_starts_with(line, begin) && n < PORTS_MAX) {
+			char *name = rk_trim(line + strlen(begin));
+			name[strcspn(name + (*name == '\''), "'") + (*name == '\'')] = '\0';
+			ports[n++].device = name + (*name == '\'');
+		} else if (n && !cut && rk_split_colon(line, &key, &value)) {
+			port_row(&ports[n - 1], key, value);
+		} else if (n && cut && rk_status_is(evidence, "0") && rk_split_colon(line, &key, &value)) {
+			port_row(&ports[n - 1], key, value);
+		}
+	}
+	/* Nothing at all and success is how ibstat says that there is no device; a failure says nothing. */
+	if (n || !evidence->status || rk_status_is(evidence, "0"))
+		emit_ports(ret, ports, n, ibstat);
+}
+
+void rk_parse_ibstat(const struct rk_evidence *evidence, struct rk_metrics *ret)
+{
+	parse_ports(evidence, ret, "CA '", true);
+}
+
+void rk_parse_ibv_devinfo(const struct rk_evidence *evidence, struct rk_metrics *ret)
+{
+	const char *err = rk_clean(ret->arena, evidence->err, evidence->err_len < 4096 ? evidence->err_len : 4096);
+	const char *out = rk_clean(ret->arena, evidence->out, evidence->out_len < 4096 ? evidence->out_len : 4096);
+
+	if (strstr(err, "No IB devices found") || strstr(out, "No IB devices found"))
+		rk_metric_number(ret, "ib.ports", "", 0);
+	else
+		parse_ports(evidence, ret, "hca_id:", false);
+}
+
+struct keys {
+	struct rk_metrics *m;
+	const char *label;  /* of the present port */
+	const char *device;
+	int rails, n;
+	bool has_default, full_default;
+};
+
+static void keys_end(struct keys *k)
+{
+	if (k->label)
+		rk_metric_text(k->m, "ib.pkey.default", k->label, !k->has_default ? "none" : k->full_default ? "full" : "limited");
+	k->label = NULL;
+}
+
+static void keys_begin(struct keys *k, const char *label)
+{
+	keys_end(k);
+	k->label = label;
+	k->has_default = k->full_default = false;
+	k->rails++;
+	rk_metric_number(k->m, "ib.pkey.port", label, 1);
+}
+
+static void key_word(struct keys *k, unsigned index, unsigned long word)
+{
+	if ((word & 0x7fff) == 0 || word > 0xffff || k->n++ > KEYS_MAX)
+		return;
+	if ((word & 0x7fff) == 0x7fff) {
+		k->has_default = true;
+		k->full_default |= (word & 0x8000) != 0;
+		return;
+	}
+	rk_metric_text(k->m, "ib.pkey", rk_labelf(k->m, "%s,index=%u", k->label, index), rk_labelf(k->m, "0x%04lx", word));
+}
+
+/* .../infiniband/DEV/ports/1/pkeys/N:0xWORD */
+static bool sysfs_key(struct keys *k, char *line)
+{
+	char *dev = strstr(line, "/infiniband/"), *pkeys = strstr(line, "/pkeys/");
+
+	if (!dev || !pkeys || pkeys < dev)
+		return false;
+	dev += strlen("/infiniband/");
+	size_t n = strcspn(dev, "/");
+	char *end;
+	unsigned long index = strtoul(pkeys + 7, &end, 10);
+	if (*end != ':')
+		return false;
+	unsigned long word = strtoul(end + 1, NULL, 16);
+	if (!k->device || strncmp(k->device, dev, n) != 0 || k->device[n]) {
+		k->device = rk_arena_strndup(k->m->arena, dev, n < 40 ? n : 40);
+		keys_begin(k, rk_labelf(k->m, "dev=%s", k->device));
+	}
+	key_word(k, (unsigned)index, word);
+	return true;
+}
+
+/* "   8: 0x0000 0x0000 ..." of smpquery pkeys; index 0 begins the next rail. */
+static void table_row(struct keys *k, char *line, bool cut)
+{
+	char *end, *word;
+	unsigned long index = strtoul(line, &end, 10);
+
+	if (end == line || *end != ':' || !rk_starts_with(end + 1, " 0x"))
+		return;
+	if (index == 0)
+		keys_begin(k, rk_labelf(k->m, "rail=%d", k->rails));
+	if (!k->label)
+		return;
+	for (word = end + 1; *word; index++) {
+		char *next;
+		unsigned long value = strtoul(word, &next, 16);
+		if (next == word || (cut && !*next))
+			return;
+		key_word(k, (unsigned)index, value);
+		word = next + strspn(next, " ");
+	}
+}
+
+void rk_parse_ib_pkeys(const struct rk_evidence *evidence, struct rk_metrics *ret)
+{
+	char *at = rk_clean(ret->arena, evidence->out, evidence->out_len), *line;
+	struct keys k = { .m = ret };
+	bool cut = false;
+
+	while ((line = rk_next_line(&at, &cut)) != NULL) {
+		if (!sysfs_key(&k, line))
+			table_row(&k, rk_trim(line), cut);
+	}
+	keys_end(&k);
+	if (k.rails)
+		rk_metric_number(ret, "ib.pkey.ports", "", k.rails);
+}
+
+static const struct {
+	const char *text, *metric;
+} counter_rows[] = {
+	{ "SymbolErrorCounter", "ib.counter.symbol" },
+	{ "LinkErrorRecoveryCounter", "ib.counter.recovery" },
+	{ "LinkDownedCounter", "ib.counter.link_downed" },
+	{ "PortRcvErrors", "ib.counter.rcv_errors" },
+	{ "PortXmitDiscards", "ib.counter.xmit_discards" },
+	{ "LocalLinkIntegrityErrors", "ib.counter.integrity" },
+	{ "ExcessiveBufferOverrunErrors", "ib.counter.overrun" },
+};
+
+struct samples {
+	unsigned long lid[PORTS_MAX];
+	int count[PORTS_MAX], n;
+};
+
+/* Label of a new block: the rail is the order of first appearance of the Lid, the sample how often it was seen. */
+static const char *block_label(struct rk_metrics *m, struct samples *s, unsigned long lid)
+{
+	int i = 0;
+
+	while (i < s->n && s->lid[i] != lid)
+		i++;
+	if (i == PORTS_MAX)
+		return NULL;
+	if (i == s->n) {
+		s->lid[i] = lid;
+		s->n++;
+	}
+	return rk_labelf(m, "rail=%d,sample=%d", i, s->count[i]++);
+}
+
+static void counter_row(struct rk_metrics *m, const char *label, char *line, bool *seen)
+{
+	size_t n = strcspn(line, ":");
+
+	if (!line[n])
+		return;
+	for (size_t i = 0; i < RK_ARRAY_SIZE(counter_rows); i++) {
+		if (strlen(counter_rows[i].text) != n || strncmp(counter_rows[i].text, line, n) != 0)
+			continue;
+		rk_metric_value(m, counter_rows[i].metric, label, line + n + 1 + strspn(line + n + 1, "."), true);
+		seen[i] = true;
+	}
+}
+
+static void counters_end(struct rk_metrics *m, const char *label, bool *seen)
+{
+	for (size_t i = 0; label && i < RK_ARRAY_SIZE(counter_rows); i++) {
+		if (!seen[i])
+			rk_metric_absent(m, counter_rows[i].metric, label, "row missing");
+		seen[i] = false;
+	}
+}
+
+void rk_parse_ib_counters(const struct rk_evidence *evidence, struct rk_metrics *ret)
+{
+	char *at = rk_clean(ret->arena, evidence->out, evidence->out_len), *line;
+	struct samples samples = { 0 };
+	bool seen[RK_ARRAY_SIZE(counter_rows)] = { 0 }, cut = false;
+	const char *label = NULL;
+
+	while ((line = rk_next_line(&at, &cut)) != NULL) {
+		line = rk_trim(line);
+		char *lid = strstr(line, "counters: Lid ");
+		if (*line == '#' && lid) {
+			counters_end(ret, label, seen);
+			label = block_label(ret, &samples, strtoul(lid + 14, NULL, 10));
+		} else if (label && !cut) {
+			counter_row(ret, label, line, seen);
+		}
+	}
+	counters_end(ret, label, seen);
+}

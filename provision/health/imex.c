@@ -1,0 +1,175 @@
+/* nvidia-imex-ctl -N (JSON and text) and the node list. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "inventory/base/str.h"
+#include "provision/health/parse.h"
+
+enum { NODES_MAX = 1024 };
+
+/* On a host without a node list the tool ends with this text: its own state, not a fault by itself. */
+static bool not_configured(const struct rk_evidence *evidence, struct rk_metrics *ret)
+{
+	const char *out = rk_clean(ret->arena, evidence->out, evidence->out_len < 4096 ? evidence->out_len : 4096);
+	const char *err = rk_clean(ret->arena, evidence->err, evidence->err_len < 4096 ? evidence->err_len : 4096);
+	const char *text = "Failed to read node configuration file";
+
+	if (!strstr(out, text) && !strstr(err, text))
+		return false;
+	rk_metric_number(ret, "imex.configured", "", 0);
+	return true;
+}
+
+static void node_json(struct rk_metrics *m, const struct rk_jnode *node)
+{
+	const char *label = rk_labelf(m, "node=%.8s", node->key), *status = rk_jstr(rk_jget(node, "status"));
+	const char *version = rk_jstr(rk_jget(node, "version")), *host = rk_jstr(rk_jget(node, "host"));
+
+	rk_metric_value(m, "imex.node.state", label, status ? status : "", false);
+	if (host)
+		rk_metric_text(m, "imex.node.host", label, host);
+	if (version && *version)
+		rk_metric_text(m, "imex.node.version", label, version);
+	RK_JEACH(peer, rk_jget(node, "connections")) {
+		const char *link = rk_jstr(rk_jget(peer, "status"));
+		rk_metric_value(m, "imex.link", rk_labelf(m, "node=%.8s,peer=%.8s", node->key, peer->key), link ? link : "", false);
+	}
+}
+
+static void nodes_doc(void *ctx, const struct rk_jnode *root)
+{
+	struct rk_metrics *m = ctx;
+	const struct rk_jnode *nodes = rk_jget(root, "nodes");
+	const char *status = rk_jstr(rk_jget(root, "status"));
+
+	if (!nodes || nodes->type != RK_JOBJECT || nodes->n > NODES_MAX)
+		return;
+	rk_metric_number(m, "imex.configured", "", 1);
+	rk_metric_number(m, "imex.nodes", "", (double)nodes->n);
+	rk_metric_value(m, "imex.domain", "", status ? status : "", false);
+	RK_JEACH(node, nodes)
+		node_json(m, node);
+}
+
+void rk_parse_imex_nodes(const struct rk_evidence *evidence, struct rk_metrics *ret)
+{
+	bool cut;
+
+	if (rk_json_docs(ret, evidence, nodes_doc, ret, &cut) == 0 && !not_configured(evidence, ret) && cut)
+		rk_metric_absent(ret, "imex.domain", "", "truncated");
+}
+
+static const char *link_word(const char *letter)
+{
+	static const struct {
+		const char *letter, *word;
+	} rows[] = {
+		{ "C", "CONNECTED" }, { "D", "DISCONNECTED" }, { "I", "INVALID" }, { "N", "NEVER_CONNECTED" }, { "R", "RECOVERING" },
+		{ "A", "AUTHENTICATING" }, { "!V!", "VERSION_MISMATCH" }, { "!M!", "NODE_MAP_MISMATCH" },
+	};
+
+	for (size_t i = 0; i < RK_ARRAY_SIZE(rows); i++) {
+		if (strcmp(rows[i].letter, letter) == 0)
+			return rows[i].word;
+	}
+	return NULL;
+}
+
+/* "Node #3   - 10.0.48.13      - READY                - Version: 580.126.20" */
+static bool node_text(struct rk_metrics *m, char *line)
+{
+	char *save = NULL, *end;
+
+	if (!rk_starts_with(line, "Node #"))
+		return false;
+	long n = strtol(line + 6, &end, 10);
+	if (n < 0 || n >= NODES_MAX)
+		return false;
+	const char *label = rk_labelf(m, "node=%ld", n);
+	char *part = strtok_r(end, " \t", &save); /* "-" */
+	char *words[8];
+	size_t n_words = 0;
+	for (; part && n_words < RK_ARRAY_SIZE(words); part = strtok_r(NULL, " \t", &save)) {
+		if (strcmp(part, "-") != 0 && strcmp(part, "*") != 0)
+			words[n_words++] = part;
+	}
+	if (n_words < 2)
+		return false;
+	rk_metric_text(m, "imex.node.host", label, words[0]);
+	rk_metric_text(m, "imex.node.state", label, words[1]);
+	if (n_words >= 4 && strcmp(words[2], "Version:") == 0)
+		rk_metric_text(m, "imex.node.version", label, words[3]);
+	return true;
+}
+
+static void matrix_row(struct rk_metrics *m, char *line)
+{
+	char *save = NULL, *word = strtok_r(line, " \t", &save), *end;
+	long from = word ? strtol(word, &end, 10) : -1;
+
+	if (from < 0 || !word || *end)
+		return;
+	for (int peer = 0; (word = strtok_r(NULL, " \t", &save)) != NULL && peer < NODES_MAX; peer++) {
+		const char *state = link_word(word);
+		if (state)
+			rk_metric_text(m, "imex.link", rk_labelf(m, "node=%ld,peer=%d", from, peer), state);
+		else
+			rk_metric_absent(m, "imex.link", rk_labelf(m, "node=%ld,peer=%d", from, peer), "unknown letter");
+	}
+}
+
+void rk_parse_imex_nodes_text(const struct rk_evidence *evidence, struct rk_metrics *ret)
+{
+	char *at = rk_clean(ret->arena, evidence->out, evidence->out_len), *line;
+	bool in_nodes = false, in_matrix = false, domain = false;
+	int nodes = 0;
+
+	while ((line = rk_next_line(&at, NULL)) != NULL) {
+		line = rk_trim(line);
+		if (strcmp(line, "Nodes:") == 0)
+			in_nodes = true;
+		else if (rk_starts_with(line, "Nodes From"))
+			in_matrix = in_nodes;
+		else if (rk_starts_with(line, "Domain State:")) {
+			domain = true;
+			rk_metric_value(ret, "imex.domain", "", rk_trim(line + 13), false);
+		} else if (in_matrix)
+			matrix_row(ret, line);
+		else if (in_nodes)
+			nodes += node_text(ret, line);
+	}
+	if (!in_nodes) {
+		not_configured(evidence, ret);
+		return;
+	}
+	rk_metric_number(ret, "imex.configured", "", 1);
+	rk_metric_number(ret, "imex.nodes", "", nodes);
+	if (!domain)
+		rk_metric_absent(ret, "imex.domain", "", "truncated");
+}
+
+/* The list is compared as the daemon reads it: entries in order, without comments and blanks. */
+void rk_parse_imex_config(const struct rk_evidence *evidence, struct rk_metrics *ret)
+{
+	char *at = rk_clean(ret->arena, evidence->out, evidence->out_len), *line;
+	uint64_t hash = 0xcbf29ce484222325u;
+	int n = 0;
+
+	if (evidence->status && !rk_status_is(evidence, "0"))
+		return;
+	while ((line = rk_next_line(&at, NULL)) != NULL) {
+		line = rk_trim(line);
+		if (!*line || *line == '#')
+			continue;
+		n++;
+		for (const char *p = line;; p++) {
+			hash = (hash ^ (unsigned char)*p) * 0x100000001b3u;
+			if (!*p)
+				break;
+		}
+	}
+	rk_metric_number(ret, "imex.list.nodes", "", n);
+	if (n)
+		rk_metric_text(ret, "imex.list.hash", "", rk_labelf(ret, "%016llx", (unsigned long long)hash));
+}

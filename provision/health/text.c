@@ -1,0 +1,283 @@
+#include <ctype.h>
+#include <math.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "inventory/base/str.h"
+#include "provision/health/parse.h"
+
+/* Bytes to skip for the escape sequence at p (p[0] is ESC). */
+static size_t escape_len(const char *p, const char *end)
+{
+	const char *q = p + 1;
+
+	if (q == end)
+		return 1;
+	if (*q == '[') {
+		for (q++; q < end && !(*q >= 0x40 && *q <= 0x7e); q++)
+			;
+	} else if (*q == ']') {
+		for (q++; q < end && *q != '\a' && *q != '\n'; q++)
+			;
+	}
+	return (size_t)(q - p) + (q < end);
+}
+
+char *rk_clean(struct rk_arena *arena, const char *bytes, size_t n)
+{
+	size_t max = n < RK_PARSE_MAX ? n : RK_PARSE_MAX;
+	char *text = rk_arena_alloc(arena, max + 1), *out = text;
+	const char *p = bytes, *end = bytes + max;
+
+	/* One pass for invalid UTF-8: the run up to each bad byte is known to be good. */
+	const char *good = p && p < end ? p + rk_utf8_valid(p, (size_t)(end - p)) : end;
+	while (p < end) {
+		if (p == good) {
+			*out++ = '?';
+			p++;
+			good = p + rk_utf8_valid(p, (size_t)(end - p));
+		} else if (*p == '\033') {
+			p += escape_len(p, end);
+			if (p > good)
+				good = p + rk_utf8_valid(p, (size_t)(end - p));
+		} else if (*p == '\r') {
+			p++;
+			if (p == end || *p != '\n')
+				*out++ = '\n';
+		} else {
+			*out++ = *p ? *p : ' ';
+			p++;
+		}
+	}
+	*out = '\0';
+	return text;
+}
+
+char *rk_next_line(char **at, bool *ret_cut)
+{
+	char *line = *at;
+
+	if (!line || !*line)
+		return NULL;
+	char *end = strchr(line, '\n');
+	if (ret_cut)
+		*ret_cut = !end;
+	if (end)
+		*end = '\0';
+	*at = end ? end + 1 : line + strlen(line);
+	return line;
+}
+
+char *rk_trim(char *s)
+{
+	while (isspace((unsigned char)*s))
+		s++;
+	size_t n = strlen(s);
+	while (n && isspace((unsigned char)s[n - 1]))
+		s[--n] = '\0';
+	return s;
+}
+
+bool rk_split_colon(char *line, char **ret_key, char **ret_value)
+{
+	char *colon = line;
+
+	do {
+		colon = strchr(colon, ':');
+		if (!colon)
+			return false;
+		colon++;
+	} while (*colon && !isspace((unsigned char)*colon));
+	colon[-1] = '\0';
+	*ret_key = rk_trim(line);
+	*ret_value = rk_trim(colon);
+	return true;
+}
+
+bool rk_lead_number(const char *s, double *ret)
+{
+	char digits[64];
+	size_t n = 0;
+
+	while (isspace((unsigned char)*s))
+		s++;
+	if (s[0] == '0' && (s[1] == 'x' || s[1] == 'X') && isxdigit((unsigned char)s[2])) {
+		*ret = (double)strtoull(s, NULL, 16);
+		return true;
+	}
+	for (; *s && n + 1 < sizeof(digits); s++) {
+		if (*s == ',' && n && isdigit((unsigned char)s[1]))
+			continue; /* thousands separator */
+		bool sign = (*s == '-' || *s == '+') && (n == 0 || tolower((unsigned char)digits[n - 1]) == 'e');
+		bool exponent = tolower((unsigned char)*s) == 'e' && n && (isdigit((unsigned char)s[1]) || s[1] == '-' || s[1] == '+');
+		if (!isdigit((unsigned char)*s) && *s != '.' && !sign && !exponent)
+			break;
+		digits[n++] = *s;
+	}
+	digits[n] = '\0';
+	char *end = NULL;
+	double v = strtod(digits, &end);
+	if (end == digits || !isfinite(v))
+		return false;
+	*ret = v;
+	return true;
+}
+
+const char *rk_no_value(const char *s)
+{
+	static const char *const none[] = {
+		"N/A", "Not Supported", "Unknown Error", "GPU requires reset", "GPU is lost", "Requested functionality has been deprecated",
+		"Insufficient Permissions", "Not Available", "None Available", "Unknown",
+	};
+	size_t n = strlen(s);
+
+	if (n == 0)
+		return "empty";
+	bool bracket = s[0] == '[' && s[n - 1] == ']';
+	for (size_t i = 0; i < RK_ARRAY_SIZE(none); i++) {
+		size_t len = strlen(none[i]);
+		if (len == n - 2 * bracket && strncmp(s + bracket, none[i], len) == 0)
+			return none[i];
+	}
+	return NULL;
+}
+
+void rk_metric_value(struct rk_metrics *m, const char *name, const char *label, const char *text, bool number)
+{
+	const char *none = rk_no_value(text);
+	double v;
+
+	if (none)
+		rk_metric_absent(m, name, label, none);
+	else if (!number)
+		rk_metric_text(m, name, label, text);
+	else if (rk_lead_number(text, &v))
+		rk_metric_number(m, name, label, v);
+	else
+		rk_metric_absent(m, name, label, "not a number");
+}
+
+const char *rk_labelf(struct rk_metrics *m, const char *format, ...)
+{
+	char label[RK_PARSE_LABEL];
+	va_list ap;
+
+	va_start(ap, format);
+	vsnprintf(label, sizeof(label), format, ap);
+	va_end(ap);
+	label[rk_utf8_valid(label, strlen(label))] = '\0'; /* a cut inside a character */
+	return rk_arena_strdup(m->arena, label);
+}
+
+bool rk_status_is(const struct rk_evidence *evidence, const char *status)
+{
+	return evidence->status && strcmp(evidence->status, status) == 0;
+}
+
+/* Texts that mean "the probe could not look", with what they mean. */
+static const struct {
+	const char *text, *reason;
+} refusals[] = {
+	{ "command not found", "command missing" },
+	{ "not found\n", "command missing" },
+	{ "No such file or directory", "file missing" },
+	{ "Operation not permitted", "not permitted" },
+	{ "a password is required", "not permitted: sudo wants a password" },
+	{ "a terminal is required", "not permitted: sudo wants a password" },
+	{ "Permission denied (", "unreachable: login refused" },
+	{ "Permission denied", "not permitted" },
+	{ "Host key verification failed", "unreachable: host key not accepted" },
+	{ "REMOTE HOST IDENTIFICATION HAS CHANGED", "unreachable: host key changed" },
+	{ "Connection timed out", "unreachable: connection timed out" },
+	{ "No route to host", "unreachable: no route" },
+	{ "Connection refused", "unreachable: connection refused" },
+	{ "kex_exchange_identification", "unreachable: connection dropped before the key exchange" },
+	{ "client_loop: send disconnect", "unreachable: connection lost" },
+	{ "closed by remote host", "unreachable: connection lost" },
+};
+
+static const char *refusal(const char *text)
+{
+	for (size_t i = 0; i < RK_ARRAY_SIZE(refusals); i++) {
+		if (strstr(text, refusals[i].text))
+			return refusals[i].reason;
+	}
+	return NULL;
+}
+
+const char *rk_probe_reason(const struct rk_evidence *evidence, struct rk_arena *arena)
+{
+	static const struct {
+		const char *status, *reason;
+	} rows[] = {
+		{ "timeout", "timed out" }, { "124", "timed out" }, { "unreachable", "unreachable" },
+		{ "127", "command missing" }, { "126", "not permitted" },
+	};
+	const char *status = evidence->status;
+
+	if (!status || !*status || strcmp(status, "0") == 0)
+		return NULL;
+	for (size_t i = 0; i < RK_ARRAY_SIZE(rows); i++) {
+		if (strcmp(status, rows[i].status) == 0)
+			return rows[i].reason;
+	}
+	if (rk_starts_with(status, "signal:"))
+		return rk_arena_printf(arena, "killed by signal %.8s", status + 7);
+	size_t err = evidence->err_len < 65536 ? evidence->err_len : 65536;
+	const char *reason = refusal(rk_clean(arena, evidence->err, err));
+	/* Some collectors mix the streams; a long stdout is a report, whatever it says. */
+	return reason || evidence->out_len > 512 ? reason : refusal(rk_clean(arena, evidence->out, evidence->out_len));
+}
+
+/* End of the JSON document that begins at p ('{' or '['), or NULL when it is cut. */
+static const char *document_end(const char *p)
+{
+	long depth = 0;
+
+	for (; *p; p++) {
+		if (*p == '"') {
+			for (p++; *p && *p != '"'; p++) {
+				if (*p == '\\' && p[1])
+					p++;
+			}
+			if (!*p)
+				return NULL;
+		} else if (*p == '{' || *p == '[') {
+			depth++;
+		} else if ((*p == '}' || *p == ']') && --depth == 0) {
+			return p + 1;
+		}
+	}
+	return NULL;
+}
+
+size_t rk_json_docs(struct rk_metrics *m, const struct rk_evidence *evidence, void (*fn)(void *ctx, const struct rk_jnode *root), void *ctx,
+		    bool *ret_cut)
+{
+	const char *p = rk_clean(m->arena, evidence->out, evidence->out_len);
+	size_t n = 0;
+
+	*ret_cut = false;
+	/* A banner may hold braces of its own: what does not parse is passed over, up to a few times. */
+	for (int tries = 0; n < 64 && tries < 256 && (p = strchr(p, '{')) != NULL; tries++) {
+		struct rk_json *json RK_CLEANUP_JSON = NULL;
+		const char *end = document_end(p);
+		if (!end) {
+			*ret_cut = true;
+			p++;
+			continue;
+		}
+		if (rk_json_parse("evidence", p, (size_t)(end - p), &json, NULL)) {
+			p++;
+			continue;
+		}
+		*ret_cut = false;
+		fn(ctx, rk_json_root(json));
+		n++;
+		p = end;
+	}
+	if (p && strchr(p, '{'))
+		*ret_cut = true;
+	return n;
+}
