@@ -16,6 +16,7 @@ struct rk_world {
 	struct rk_sim *sim;               /* the twin, or NULL: real systems */
 	int jobs;                         /* parallel work */
 	bool wait;                        /* --wait */
+	volatile int *cancel;             /* set by Ctrl-C; env.cancel points to the same. An operation resets it before it rolls back */
 	void (*progress)(void *ctx, const char *text); /* one line of progress, or NULL */
 	void *progress_ctx;
 };

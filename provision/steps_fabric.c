@@ -1,0 +1,396 @@
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "provision/steps.h"
+
+/* ---- NVLink ------------------------------------------------------------------------------------------------------------------ */
+
+struct nvl_view {
+	struct rk_nvl_live *parts;
+	size_t n;
+};
+
+static int nvl_rack(struct rk_world *world, const struct rk_step *step, int *ret, struct rk_err *err)
+{
+	*ret = rk_find_rack(world->site, rk_param(step, "rack"));
+	return *ret < 0 ? rk_err_set(err, RK_NOT_FOUND, "no rack \"%s\" in the store", rk_param(step, "rack")) : 0;
+}
+
+static int nvl_read(struct rk_world *world, struct rk_step *step, struct nvl_view *view, struct rk_err *err)
+{
+	int rack, rc = nvl_rack(world, step, &rack, err);
+
+	return rc ? rc : world->nvl->ops->list(world->nvl, rack, step->arena, &view->parts, &view->n, err);
+}
+
+static bool holds(const struct rk_nvl_live *part, uint64_t gpu)
+{
+	for (size_t i = 0; i < part->n_gpus; i++)
+		if (part->gpus[i] == gpu)
+			return true;
+	return false;
+}
+
+/* Partition that holds the GPU, 0 = none. */
+static int partition_of(const struct nvl_view *view, uint64_t gpu)
+{
+	for (size_t i = 0; i < view->n; i++)
+		if (holds(&view->parts[i], gpu))
+			return view->parts[i].id;
+	return 0;
+}
+
+static const struct rk_nvl_live *partition_with(const struct nvl_view *view, int id)
+{
+	for (size_t i = 0; i < view->n; i++)
+		if (view->parts[i].id == id)
+			return &view->parts[i];
+	return NULL;
+}
+
+/* 1 when partition id holds exactly the wanted GPUs. */
+static int nvl_seen(struct rk_world *world, struct rk_step *step, int *ret, struct rk_err *err)
+{
+	struct nvl_view view;
+	size_t n;
+	uint64_t *gpus = rk_param_guids(step, "gpus", &n);
+	int rc = nvl_read(world, step, &view, err);
+
+	if (rc)
+		return rc;
+	const struct rk_nvl_live *part = partition_with(&view, (int)rk_param_int(step, "id"));
+	*ret = part && part->n_gpus == n;
+	for (size_t i = 0; *ret && i < n; i++)
+		*ret = holds(part, gpus[i]);
+	return 0;
+}
+
+/* 1 when no wanted GPU is in another partition any more. */
+static int nvl_drained(struct rk_world *world, struct rk_step *step, int *ret, struct rk_err *err)
+{
+	struct nvl_view view;
+	size_t n;
+	uint64_t *gpus = rk_param_guids(step, "gpus", &n);
+	int rc = nvl_read(world, step, &view, err), id = (int)rk_param_int(step, "id");
+
+	*ret = !rc;
+	for (size_t i = 0; !rc && i < n; i++) {
+		int at = partition_of(&view, gpus[i]);
+		*ret &= at == 0 || at == id;
+	}
+	return rc;
+}
+
+static int nvl_exists(struct rk_world *world, struct rk_step *step, int *ret, struct rk_err *err)
+{
+	struct nvl_view view;
+	int rc = nvl_read(world, step, &view, err);
+
+	if (!rc)
+		*ret = partition_with(&view, (int)rk_param_int(step, "id")) != NULL;
+	return rc;
+}
+
+static int nvl_gone(struct rk_world *world, struct rk_step *step, int *ret, struct rk_err *err)
+{
+	int rc = nvl_exists(world, step, ret, err);
+
+	*ret = !*ret;
+	return rc;
+}
+
+/* Remembers where each GPU is now. A GPU in a partition that is neither ours nor Default belongs to somebody else. */
+static int nvl_probe(struct rk_world *world, struct rk_step *step, int *ret, struct rk_err *err)
+{
+	struct rk_str before RK_CLEANUP_STR = RK_STR_INIT;
+	struct nvl_view view;
+	struct rk_jw w;
+	size_t n;
+	uint64_t *gpus = rk_param_guids(step, "gpus", &n);
+	int rc = nvl_read(world, step, &view, err), id = (int)rk_param_int(step, "id");
+
+	if (rc)
+		return rc;
+	rk_jw_init(&w, &before, 0);
+	rk_jw_object(&w);
+	for (size_t i = 0; i < n; i++) {
+		int at = partition_of(&view, gpus[i]);
+		char key[24];
+		if (at && at != id && at != RK_NVL_DEFAULT) {
+			rk_err_set(err, RK_CONFLICT, "GPU 0x%016" PRIx64 " of rack %s is in NVLink partition %d, which is not this cluster's", gpus[i],
+				   rk_param(step, "rack"), at);
+			rk_err_hint(err, "racksh nvlink show %s/%d", rk_param(step, "rack"), at);
+			return RK_CONFLICT;
+		}
+		snprintf(key, sizeof(key), "0x%016" PRIx64, gpus[i]);
+		rk_jw_key(&w, key);
+		rk_jw_i64(&w, at == id ? RK_NVL_DEFAULT : at);
+	}
+	rk_jw_end(&w);
+	step->before = rk_arena_strdup(step->arena, rk_str_text(&before));
+	return nvl_seen(world, step, ret, err);
+}
+
+static int drop_elsewhere(struct rk_world *world, struct rk_step *step, int rack, int id, struct rk_err *err)
+{
+	struct nvl_view view;
+	size_t n;
+	uint64_t *gpus = rk_param_guids(step, "gpus", &n);
+	int rc = nvl_read(world, step, &view, err);
+
+	for (size_t i = 0; !rc && i < n; i++) {
+		int at = partition_of(&view, gpus[i]);
+		if (at && at != id)
+			rc = world->nvl->ops->drop(world->nvl, rack, at, gpus[i], err);
+	}
+	return rc;
+}
+
+static int add_missing(struct rk_world *world, struct rk_step *step, int rack, int id, struct rk_err *err)
+{
+	struct nvl_view view;
+	size_t n;
+	uint64_t *gpus = rk_param_guids(step, "gpus", &n);
+	int rc = nvl_read(world, step, &view, err);
+
+	for (size_t i = 0; !rc && i < n; i++)
+		if (partition_of(&view, gpus[i]) != id)
+			rc = world->nvl->ops->add(world->nvl, rack, id, gpus[i], err);
+	return rc;
+}
+
+/* Out of where they are, settle, into the new one: a GPU is in at most one partition, and the switch says "succeeded" early. */
+static int nvl_apply(struct rk_world *world, struct rk_step *step, struct rk_err *err)
+{
+	int rack, there = 0, id = (int)rk_param_int(step, "id");
+	int rc = nvl_rack(world, step, &rack, err);
+
+	if (!rc)
+		rc = drop_elsewhere(world, step, rack, id, err);
+	if (!rc)
+		rc = rk_wait_until(world, step, "the GPUs to leave their former partition", nvl_drained, err);
+	if (!rc)
+		rc = nvl_exists(world, step, &there, err);
+	if (!rc && !there)
+		rc = world->nvl->ops->create(world->nvl, rack, id, rk_param(step, "name"), rk_param(step, "resiliency"),
+					     (int)rk_param_int(step, "multicast"), err);
+	if (!rc && !there)
+		rc = rk_wait_until(world, step, "the new NVLink partition", nvl_exists, err);
+	if (!rc)
+		rc = add_missing(world, step, rack, id, err);
+	return rc ? rc : rk_wait_until(world, step, "the GPUs in their NVLink partition", nvl_seen, err);
+}
+
+static int home_of(const struct rk_jnode *before, uint64_t gpu)
+{
+	char key[24];
+	uint64_t home = 0;
+
+	snprintf(key, sizeof(key), "0x%016" PRIx64, gpu);
+	rk_ju64(rk_jget(before, key), &home);
+	/* A GPU in no partition cannot run anything: Default is the place for one that came from nowhere. */
+	return home ? (int)home : RK_NVL_DEFAULT;
+}
+
+static int nvl_empty(struct rk_world *world, struct rk_step *step, int *ret, struct rk_err *err)
+{
+	struct nvl_view view;
+	int rc = nvl_read(world, step, &view, err);
+
+	if (rc)
+		return rc;
+	const struct rk_nvl_live *part = partition_with(&view, (int)rk_param_int(step, "id"));
+	*ret = !part || part->n_gpus == 0;
+	return 0;
+}
+
+static int nvl_all_home(struct rk_world *world, struct rk_step *step, int *ret, struct rk_err *err)
+{
+	struct nvl_view view;
+	size_t n;
+	uint64_t *gpus = rk_param_guids(step, "gpus", &n);
+	int rc = nvl_read(world, step, &view, err);
+
+	*ret = !rc;
+	for (size_t i = 0; !rc && i < n; i++) {
+		int at = partition_of(&view, gpus[i]);
+		*ret &= at && at != (int)rk_param_int(step, "id");
+	}
+	return rc;
+}
+
+static int drop_ours(struct rk_world *world, struct rk_step *step, int rack, int id, struct rk_err *err)
+{
+	struct nvl_view view;
+	int rc = nvl_read(world, step, &view, err);
+	const struct rk_nvl_live *part = rc ? NULL : partition_with(&view, id);
+
+	for (size_t i = 0; !rc && part && i < part->n_gpus; i++)
+		rc = world->nvl->ops->drop(world->nvl, rack, id, part->gpus[i], err);
+	return rc;
+}
+
+static int send_home(struct rk_world *world, struct rk_step *step, int rack, struct rk_err *err)
+{
+	RK_CLEANUP_JSON struct rk_json *json = NULL;
+	struct nvl_view view;
+	size_t n;
+	uint64_t *gpus = rk_param_guids(step, "gpus", &n);
+	int rc = nvl_read(world, step, &view, err);
+
+	if (!rc && step->before)
+		rc = rk_json_parse("before", step->before, strlen(step->before), &json, err);
+	for (size_t i = 0; !rc && i < n; i++)
+		if (!partition_of(&view, gpus[i]))
+			rc = world->nvl->ops->add(world->nvl, rack, json ? home_of(rk_json_root(json), gpus[i]) : RK_NVL_DEFAULT, gpus[i], err);
+	return rc;
+}
+
+/* Out of ours, home again, partition away. Also the whole of nvl.release. */
+static int nvl_undo(struct rk_world *world, struct rk_step *step, struct rk_err *err)
+{
+	int rack, there = 0, id = (int)rk_param_int(step, "id");
+	int rc = nvl_rack(world, step, &rack, err);
+
+	if (!rc)
+		rc = drop_ours(world, step, rack, id, err);
+	if (!rc)
+		rc = rk_wait_until(world, step, "the GPUs to leave the NVLink partition", nvl_empty, err);
+	if (!rc)
+		rc = send_home(world, step, rack, err);
+	if (!rc)
+		rc = rk_wait_until(world, step, "the GPUs back in their former partition", nvl_all_home, err);
+	if (!rc)
+		rc = nvl_exists(world, step, &there, err);
+	if (rc || !there)
+		return rc;
+	rc = world->nvl->ops->remove(world->nvl, rack, id, err);
+	return rc ? rc : rk_wait_until(world, step, "the NVLink partition to be gone", nvl_gone, err);
+}
+
+/* ---- InfiniBand --------------------------------------------------------------------------------------------------------------- */
+
+static int ib_fabric(struct rk_world *world, const struct rk_step *step, int *ret, struct rk_err *err)
+{
+	*ret = rk_find_fabric(world->site, rk_param(step, "fabric"));
+	return *ret < 0 ? rk_err_set(err, RK_NOT_FOUND, "no InfiniBand fabric \"%s\" in the store", rk_param(step, "fabric")) : 0;
+}
+
+/* Reads the tables of all members. An unread port is "unknown", never "gone" and never "there". */
+static int ib_read(struct rk_world *world, struct rk_step *step, struct rk_ib_port **ret, size_t *ret_n, struct rk_err *err)
+{
+	size_t n;
+	uint64_t *guids = rk_param_guids(step, "members", &n);
+	struct rk_ib_port *ports = rk_arena_array(step->arena, n, sizeof(*ports));
+	int fabric, rc = ib_fabric(world, step, &fabric, err);
+
+	if (!rc)
+		rc = world->ib->ops->tables(world->ib, fabric, guids, n, step->arena, ports, err);
+	for (size_t i = 0; !rc && i < n; i++)
+		if (!ports[i].known)
+			rc = rk_err_set(err, RK_UNREACHABLE, "the PKey table of port 0x%016" PRIx64 " could not be read: %s", guids[i],
+					ports[i].why ? ports[i].why : "no answer");
+	*ret = ports;
+	*ret_n = n;
+	return rc;
+}
+
+static bool port_has(const struct rk_ib_port *port, unsigned word)
+{
+	for (size_t i = 0; i < port->n_pkeys; i++)
+		if (port->pkeys[i] == word)
+			return true;
+	return false;
+}
+
+static int ib_seen(struct rk_world *world, struct rk_step *step, int *ret, struct rk_err *err)
+{
+	struct rk_ib_port *ports;
+	size_t n;
+	unsigned word = (unsigned)rk_param_int(step, "pkey") | (rk_param_int(step, "full") ? 0x8000u : 0);
+	int rc = ib_read(world, step, &ports, &n, err);
+
+	*ret = !rc;
+	for (size_t i = 0; !rc && i < n; i++)
+		*ret &= port_has(&ports[i], word) && !port_has(&ports[i], 0xffff);
+	return rc;
+}
+
+static int ib_gone(struct rk_world *world, struct rk_step *step, int *ret, struct rk_err *err)
+{
+	struct rk_ib_port *ports;
+	size_t n;
+	unsigned key = (unsigned)rk_param_int(step, "pkey");
+	int rc = ib_read(world, step, &ports, &n, err);
+
+	*ret = !rc;
+	for (size_t i = 0; !rc && i < n; i++)
+		*ret &= !port_has(&ports[i], key) && !port_has(&ports[i], key | 0x8000u);
+	return rc;
+}
+
+/* Somebody else's definition of our key, or of one of our ports, is refused. */
+static int ib_probe(struct rk_world *world, struct rk_step *step, int *ret, struct rk_err *err)
+{
+	struct rk_ib_live *live;
+	size_t n;
+	int fabric, rc = ib_fabric(world, step, &fabric, err);
+
+	if (!rc)
+		rc = world->ib->ops->list(world->ib, fabric, step->arena, &live, &n, err);
+	if (rc)
+		return rc;
+	const struct rk_ib_live *part = NULL;
+	for (size_t i = 0; i < n; i++)
+		if (live[i].pkey == (uint16_t)rk_param_int(step, "pkey"))
+			part = &live[i];
+	if (part && !part->ours) {
+		rk_err_set(err, RK_CONFLICT, "PKey 0x%04x is defined outside the section that racksh manages, as \"%s\"", part->pkey,
+			   part->name ? part->name : "");
+		rk_err_hint(err, "take it out of the pool of fabric %s in the site file, or remove that definition", rk_param(step, "fabric"));
+		return RK_CONFLICT;
+	}
+	if (!part) {
+		*ret = 0;
+		return 0;
+	}
+	return ib_seen(world, step, ret, err);
+}
+
+static int ib_set(struct rk_world *world, struct rk_step *step, bool with_members, struct rk_err *err)
+{
+	size_t n;
+	uint64_t *guids = rk_param_guids(step, "members", &n);
+	struct rk_ib_member *members = rk_arena_array(step->arena, n, sizeof(*members));
+	int fabric, rc = ib_fabric(world, step, &fabric, err);
+
+	for (size_t i = 0; i < n; i++)
+		members[i] = (struct rk_ib_member){ guids[i], rk_param_int(step, "full") != 0 };
+	if (rc)
+		return rc;
+	return world->ib->ops->set(world->ib, fabric, (uint16_t)rk_param_int(step, "pkey"), rk_param(step, "name"), members, with_members ? n : 0, err);
+}
+
+static int ib_apply(struct rk_world *world, struct rk_step *step, struct rk_err *err)
+{
+	int rc = ib_set(world, step, true, err);
+
+	return rc ? rc : rk_wait_until(world, step, "the PKey in every port's table", ib_seen, err);
+}
+
+static int ib_undo(struct rk_world *world, struct rk_step *step, struct rk_err *err)
+{
+	int rc = ib_set(world, step, false, err);
+
+	return rc ? rc : rk_wait_until(world, step, "the PKey to leave every port's table", ib_gone, err);
+}
+
+const struct rk_step_kind rk_fabric_steps[] = {
+	{ .name = "nvl.partition", .summary = "put the GPUs into an NVLink partition of their own", .deadline_ms = 60000, .probe = nvl_probe, .apply = nvl_apply, .undo = nvl_undo },
+	{ .name = "nvl.release", .summary = "return the GPUs to the default NVLink partition", .deadline_ms = 60000, .apply = nvl_undo },
+	{ .name = "ib.partition", .summary = "give the ports a PKey of their own", .deadline_ms = 30000, .probe = ib_probe, .apply = ib_apply, .undo = ib_undo },
+	{ .name = "ib.release", .summary = "take the PKey from the ports", .deadline_ms = 30000, .apply = ib_undo },
+	{ .name = NULL },
+};
