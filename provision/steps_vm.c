@@ -52,7 +52,7 @@ static int preflight(struct rk_world *world, struct rk_step *step, struct rk_err
 	struct rk_hostcaps caps;
 	struct rk_hv_domain domain;
 	struct rk_hv_volume volume;
-	const char *pool, *name;
+	const char *pool = NULL, *name = NULL;
 	int rc = job_of(world, step, &j, err);
 
 	if (!rc)
