@@ -8,6 +8,8 @@
 #include <pthread.h>
 #include <stdint.h>
 
+/* The header then defines struct burn_source itself; libburn is not needed. */
+#define LIBISOFS_WITHOUT_LIBBURN
 #include <libisofs/libisofs.h>
 
 #include "vmspec/vmspec.h"
