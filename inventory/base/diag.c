@@ -68,7 +68,25 @@ static int by_place(const void *a, const void *b)
 
 	if (x->line != y->line)
 		return x->line < y->line ? -1 : 1;
-	return (x->col > y->col) - (x->col < y->col);
+	if (x->col != y->col)
+		return x->col < y->col ? -1 : 1;
+	return strcmp(x->message, y->message);
+}
+
+/* An entry that stands for 64 racks has its problems once, not 64 times. */
+static void drop_doubled(struct rk_diags *diags)
+{
+	size_t n = 0;
+
+	for (size_t i = 0; i < diags->n; i++) {
+		if (n && by_place(&diags->items[n - 1], &diags->items[i]) == 0) {
+			free(diags->items[i].message);
+			free(diags->items[i].hint);
+		} else {
+			diags->items[n++] = diags->items[i];
+		}
+	}
+	diags->n = n;
 }
 
 static char *placed(const struct rk_diags *diags, const struct rk_diag *d, bool with_hint)
@@ -89,6 +107,7 @@ int rk_diags_result(struct rk_diags *diags, struct rk_err *err)
 	if (!diags->n)
 		return 0;
 	qsort(diags->items, diags->n, sizeof(*diags->items), by_place);
+	drop_doubled(diags);
 	char *first RK_CLEANUP_FREE = placed(diags, &diags->items[0], false);
 	rk_err_set(err, RK_INVALID, "%s", first);
 	if (diags->items[0].hint)

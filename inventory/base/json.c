@@ -22,7 +22,8 @@ struct scanner {
 	uint32_t line, col;
 };
 
-enum { DEPTH_MAX = 128 };
+/* Below what the writer takes, so that whatever was read can be written again inside something else. */
+enum { DEPTH_MAX = 24 };
 
 static void advance(struct scanner *s)
 {

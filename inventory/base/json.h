@@ -1,7 +1,7 @@
 /* JSON in and out. The only file that includes jansson is json.c.
  *
  * Reading: a document is a tree of nodes that know their line and column, so that every problem of a file can be reported with its
- * place. Numbers keep their text: 64-bit identities never pass through a double. Duplicate keys are a syntax error.
+ * place. Nesting up to 24. Numbers keep their text: 64-bit identities never pass through a double. Duplicate keys are a syntax error.
  * Writing: a stream (struct rk_jw) into an rk_str; keys and strings are escaped, invalid UTF-8 becomes U+FFFD. */
 #pragma once
 #include <stdbool.h>

@@ -211,7 +211,7 @@ static size_t distance(const char *a, const char *b)
 	size_t rows[3][NEAR_MAX + 1];
 
 	if (la > NEAR_MAX || lb > NEAR_MAX)
-		return NEAR_MAX;
+		return SIZE_MAX;
 	for (size_t j = 0; j <= lb; j++)
 		rows[0][j] = j;
 	for (size_t i = 1; i <= la; i++) {
