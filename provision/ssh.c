@@ -557,7 +557,8 @@ static void run_end(struct run *run)
 	run->channel = NULL;
 }
 
-static int run_wait(struct run *run, struct rk_err *err)
+/* busy: something moved just now, so only look, do not wait. */
+static int run_wait(struct run *run, bool busy, struct rk_err *err)
 {
 	struct rk_ssh *ssh = run->ssh;
 	int64_t now = rk_clock_ms(NULL), until = run->idle_until < run->total_until ? run->idle_until : run->total_until;
@@ -568,8 +569,11 @@ static int run_wait(struct run *run, struct rk_err *err)
 		return rk_err_set(err, RK_UNREACHABLE, "ssh %s: command: timed out after %d s%s; its outcome is not known", ssh->name,
 				  (until == run->total_until ? ssh->limits.total_ms : ssh->limits.idle_ms) / 1000,
 				  until == run->total_until ? "" : " of silence");
+	/* Waiting is done here: inside libssh a wish to write that came up in a callback does not wake the poll. */
 	int64_t left = until - now;
-	if (ssh_event_dopoll(ssh->event, left < SLICE_MS ? (int)left : SLICE_MS) == SSH_ERROR || !ssh_is_connected(ssh->session)) {
+	struct pollfd p = { ssh->fd, POLLIN | (ssh_get_poll_flags(ssh->session) & SSH_WRITE_PENDING ? POLLOUT : 0), 0 };
+	(void)!poll(&p, 1, busy ? 0 : left < SLICE_MS ? (int)left : SLICE_MS);
+	if (ssh_event_dopoll(ssh->event, 0) == SSH_ERROR || !ssh_is_connected(ssh->session)) {
 		/* Data that came with the last packets is still to be read; the loop sees the closed channel next. */
 		if (ssh_channel_poll(run->channel, 0) > 0 || ssh_channel_poll(run->channel, 1) > 0 || run->ended)
 			return 0;
@@ -590,7 +594,7 @@ static int run_request(struct run *run, int (*request)(ssh_channel, const char *
 			run->ssh->broken = !ssh_is_connected(run->ssh->session);
 			return unreachable(run->ssh, what, ssh_get_error(run->ssh->session), err);
 		}
-		if ((rc = run_wait(run, err)) != 0)
+		if ((rc = run_wait(run, false, err)) != 0)
 			return rc;
 	}
 }
@@ -654,7 +658,7 @@ static int run_loop(struct run *run, struct rk_err *err)
 			run->idle_until = rk_clock_ms(NULL) + run->ssh->limits.idle_ms;
 		if (ssh_channel_is_closed(run->channel) || (run->ended && ssh_channel_is_eof(run->channel)))
 			break;
-		int rc = run_wait(run, err);
+		int rc = run_wait(run, moved, err);
 		if (rc != 0)
 			return rc;
 	}
