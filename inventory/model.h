@@ -79,6 +79,7 @@ struct rk_tray {
 	int rack, number;            /* number 1..trays of the profile */
 	int slot;
 	const char *libvirt_uri, *serial;
+	const char *bmc;             /* JSON object as written; NULL: the site's */
 	struct rk_ssh_conf ssh;
 	const char *ssh_host;        /* "" none; default: the tray's name */
 	int first_gpu, n_gpus, first_hca, n_hcas;

@@ -89,7 +89,7 @@ static void export_network(struct rk_jw *w, const struct rk_site *site)
 {
 	const struct rk_network *n = &site->network;
 
-	if (n->bridge || n->macvtap || n->user || n->addresses) {
+	if (n->bridge || n->macvtap || n->user || n->addresses || n->gateway || n->n_dns) {
 		rk_jw_key(w, "network");
 		rk_jw_object(w);
 		text_key(w, "bridge", n->bridge);
@@ -233,6 +233,7 @@ static void export_tray(struct rk_jw *w, const struct rk_site *site, const struc
 	export_ssh(w, &t->ssh, &site->defaults.ssh, rk_streq(t->ssh_host, t->name) ? NULL : t->ssh_host);
 	if (!same_nvme(site, t))
 		export_nvme(w, t->nvme, t->n_nvme);
+	raw_key(w, "bmc", t->bmc);
 	export_gpus(w, site, t, p);
 	export_hcas(w, site, t, p);
 	rk_jw_end(w);
@@ -354,8 +355,9 @@ void rk_site_export(const struct rk_site *site, struct rk_str *out)
 /* An invented identity never equals one that the file names. */
 static uint64_t fresh(const struct rk_site *site, int (*find)(const struct rk_site *site, uint64_t guid), uint64_t guid)
 {
+	/* Above the bits that rack, tray and position take, so that the next one tried is nobody else's. */
 	while (find(site, guid) >= 0)
-		guid += 2;
+		guid += (uint64_t)1 << 32;
 	return guid;
 }
 

@@ -1,5 +1,6 @@
 #include "inventory/site_file.h"
 
+#include <ctype.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -8,6 +9,7 @@
 #include "inventory/base/file.h"
 #include "inventory/base/map.h"
 #include "inventory/profile.h"
+#include "inventory/site_values.h"
 
 /* A value that must be unique, and where it was first seen. */
 struct places {
@@ -25,7 +27,7 @@ struct reader {
 	struct rk_diags diags;
 	struct rk_arena *arena;
 	struct rk_site *site;
-	struct places guids, serials, uris, tenants, images, fabrics;
+	struct places guids, serials, uuids, domains, uris, tenants, images, fabrics;
 	struct {
 		struct rack_entry *items;
 		size_t n, cap;
@@ -138,23 +140,11 @@ static uint64_t guid_of(struct reader *r, const struct rk_jnode *node)
 	return v;
 }
 
-static bool pci_valid(const char *s)
-{
-	static const char form[] = "xxxx:xx:xx.x";
-
-	if (strlen(s) != sizeof(form) - 1)
-		return false;
-	for (size_t i = 0; form[i]; i++)
-		if (form[i] == 'x' ? !strchr("0123456789abcdef", s[i]) : s[i] != form[i])
-			return false;
-	return true;
-}
-
 static const char *pci_of(struct reader *r, const struct rk_jnode *node, const char *absent)
 {
 	const char *pci = text_of(r, node);
 
-	if (pci && !pci_valid(pci)) {
+	if (pci && !rk_pci_valid(pci)) {
 		rk_diag_at(&r->diags, node, RK_AT_VALUE, "\"%s\" is no PCI address", pci);
 		rk_diag_hint(&r->diags, "write domain:bus:device.function in lower case, e.g. 0008:06:00.0");
 	}
@@ -168,27 +158,50 @@ struct place_values {
 	int slot;
 };
 
-static const char *fill(struct reader *r, const char *template, const struct place_values *v)
+/* The placeholder at `at` and what stands for it here: text, or NULL when it has no value. 0: none of ours. */
+static size_t placeholder(const char *at, const struct place_values *v, char slot[16], const char **ret)
+{
+	const struct {
+		const char *word, *value;
+	} known[] = { { "{rack}", v->rack }, { "{tray}", v->tray }, { "{slot}", v->slot ? slot : NULL } };
+
+	snprintf(slot, 16, "%d", v->slot);
+	for (size_t i = 0; i < RK_ARRAY_SIZE(known); i++)
+		if (rk_starts_with(at, known[i].word)) {
+			*ret = known[i].value;
+			return strlen(known[i].word);
+		}
+	return 0;
+}
+
+/* node: where problems are reported. */
+static const char *fill_text(struct reader *r, const struct rk_jnode *node, const char *template, const struct place_values *v)
 {
 	struct rk_str out RK_CLEANUP_STR = RK_STR_INIT;
+	char slot[16];
 
 	if (!template)
 		return NULL;
 	for (const char *at = template; *at;) {
-		if (v->rack && rk_starts_with(at, "{rack}")) {
-			rk_str_add(&out, v->rack);
-			at += strlen("{rack}");
-		} else if (v->tray && rk_starts_with(at, "{tray}")) {
-			rk_str_add(&out, v->tray);
-			at += strlen("{tray}");
-		} else if (v->slot && rk_starts_with(at, "{slot}")) {
-			rk_str_addf(&out, "%d", v->slot);
-			at += strlen("{slot}");
+		const char *value = NULL;
+		size_t len = *at == '{' ? placeholder(at, v, slot, &value) : 0;
+		if (value) {
+			rk_str_add(&out, value);
+		} else if (*at == '{') {
+			rk_diag_at(&r->diags, node, RK_AT_VALUE, "%s placeholder \"%.*s\"", len ? "no value here for the" : "unknown",
+				   (int)strcspn(at, "}") + 1, at);
+			rk_diag_hint(&r->diags, "placeholders are {rack}, and for what belongs to a tray {tray} and {slot}");
 		} else {
-			rk_str_addc(&out, *at++);
+			rk_str_addc(&out, *at);
 		}
+		at += len ? len : 1;
 	}
 	return rk_arena_strdup(r->arena, rk_str_text(&out));
+}
+
+static const char *fill(struct reader *r, const struct rk_jnode *node, const struct place_values *v)
+{
+	return fill_text(r, node, rk_jstr(node), v);
 }
 
 /* "user@host[1-9]:port" into its single targets; user and port are optional. */
@@ -217,29 +230,31 @@ static void read_manager(struct reader *r, const struct rk_jnode *node, const st
 	const struct rk_jnode *ssh = rk_jget(node, "ssh");
 
 	m->driver = text_of(r, rk_jget(node, "driver"));
-	m->url = fill(r, rk_jstr(rk_jget(node, "url")), v);
-	m->credentials_file = fill(r, rk_jstr(rk_jget(node, "credentialsFile")), v);
-	m->ca_file = fill(r, rk_jstr(rk_jget(node, "caFile")), v);
+	m->url = fill(r, rk_jget(node, "url"), v);
+	m->credentials_file = fill(r, rk_jget(node, "credentialsFile"), v);
+	m->ca_file = fill(r, rk_jget(node, "caFile"), v);
 	if (rk_jstr(ssh))
-		read_ssh_list(r, ssh, fill(r, rk_jstr(ssh), v), m);
+		read_ssh_list(r, ssh, fill(r, ssh, v), m);
 }
 
-static void check_driver(struct reader *r, const struct rk_jnode *node, const char *const *names, size_t n)
+/* One of a few words. */
+static void check_word(struct reader *r, const struct rk_jnode *node, const char *what, const char *const *names, size_t n)
 {
-	const char *driver = rk_jstr(node);
+	const char *word = rk_jstr(node);
 
-	for (size_t i = 0; driver && i < n; i++)
-		if (strcmp(driver, names[i]) == 0)
+	for (size_t i = 0; word && i < n; i++)
+		if (strcmp(word, names[i]) == 0)
 			return;
-	if (!driver)
+	if (!word)
 		return;
-	rk_diag_at(&r->diags, node, RK_AT_VALUE, "unknown driver \"%s\"", driver);
-	const char *near = rk_near_name(driver, names, n);
+	rk_diag_at(&r->diags, node, RK_AT_VALUE, "unknown %s \"%s\"", what, word);
+	const char *near = rk_near_name(word, names, n);
 	if (near)
 		rk_diag_hint(&r->diags, "did you mean \"%s\"?", near);
 }
 
-static void read_ssh(struct reader *r, const struct rk_jnode *node, const struct place_values *v, struct rk_ssh_conf *ssh)
+/* Placeholders stay: they are filled in per tray. */
+static void read_ssh(struct reader *r, const struct rk_jnode *node, struct rk_ssh_conf *ssh)
 {
 	if (!node)
 		return;
@@ -248,12 +263,30 @@ static void read_ssh(struct reader *r, const struct rk_jnode *node, const struct
 				   { "identityFile", RK_JSTRING, false }, { "host", RK_JSTRING, false })))
 		return;
 	const char *user = text_of(r, rk_jget(node, "user"));
-	const char *known = fill(r, rk_jstr(rk_jget(node, "knownHosts")), v);
-	const char *identity = fill(r, rk_jstr(rk_jget(node, "identityFile")), v);
+	const char *known = text_of(r, rk_jget(node, "knownHosts")), *identity = text_of(r, rk_jget(node, "identityFile"));
 	ssh->user = user ? user : ssh->user;
 	ssh->known_hosts = known ? known : ssh->known_hosts;
 	ssh->identity_file = identity ? identity : ssh->identity_file;
 	ssh->port = (int)whole_of(r, rk_jget(node, "port"), 1, 65535, ssh->port);
+}
+
+/* An object of texts that is kept as written: "hooks", "bmc" (fields) or, with any keys, "versions" (n = 0). */
+static const char *read_texts(struct reader *r, const struct rk_jnode *node, const char *what, const struct rk_jfield *fields, size_t n)
+{
+	if (!node || node->type != RK_JOBJECT)
+		return NULL; /* of another type: reported by the caller's table */
+	if (n)
+		rk_diag_fields(&r->diags, node, what, fields, n);
+	RK_JEACH(it, node)
+		if (!n && it->type != RK_JSTRING)
+			rk_diag_at(&r->diags, it, RK_AT_VALUE, "\"%s\" must be a string, not %s", it->key, rk_jtype_name(it->type));
+	return json_of(r, node);
+}
+
+static const char *read_bmc(struct reader *r, const struct rk_jnode *node)
+{
+	return read_texts(r, node, "\"bmc\"",
+			  FIELDS({ "url", RK_JSTRING, true }, { "credentialsFile", RK_JSTRING, false }, { "caFile", RK_JSTRING, false }));
 }
 
 /* ---- the parts of a site ---------------------------------------------------------------------------------------------------- */
@@ -275,7 +308,6 @@ static int read_nvme(struct reader *r, const struct rk_jnode *node, const char *
 static void read_defaults(struct reader *r, const struct rk_jnode *node)
 {
 	struct rk_site_defaults *d = &r->site->defaults;
-	static const struct place_values none = { NULL, NULL, 0 };
 
 	d->profile = "gb300-nvl72";
 	d->libvirt = "qemu+ssh://root@{tray}/system?no_tty=1";
@@ -289,9 +321,9 @@ static void read_defaults(struct reader *r, const struct rk_jnode *node)
 		d->profile = text_of(r, rk_jget(node, "profile"));
 	if (rk_jstr(rk_jget(node, "libvirt")))
 		d->libvirt = text_of(r, rk_jget(node, "libvirt"));
-	read_ssh(r, rk_jget(node, "ssh"), &none, &d->ssh);
+	read_ssh(r, rk_jget(node, "ssh"), &d->ssh);
 	d->n_nvme = read_nvme(r, rk_jget(node, "nvme"), d->nvme);
-	r->site->bmc = json_of(r, rk_jget(node, "bmc"));
+	r->site->bmc = read_bmc(r, rk_jget(node, "bmc"));
 	const struct rk_jnode *h = rk_jget(node, "hypervisor");
 	if (!h || !rk_diag_fields(&r->diags, h, "\"hypervisor\"",
 				  FIELDS({ "libvirt", RK_JSTRING, true }, { "qemu", RK_JSTRING, true }, { "arch", RK_JSTRING, true },
@@ -339,7 +371,7 @@ static void read_fabric(struct reader *r, const struct rk_jnode *node, struct rk
 	f->name = name_of(r, rk_jget(node, "name"), "an InfiniBand fabric");
 	if (f->name)
 		unique(r, &r->fabrics, f->name, rk_jget(node, "name"));
-	check_driver(r, rk_jget(node, "driver"), drivers, RK_ARRAY_SIZE(drivers));
+	check_word(r, rk_jget(node, "driver"), "driver", drivers, RK_ARRAY_SIZE(drivers));
 	read_manager(r, node, &none, &f->manager);
 	f->partitions_file = text_of(r, rk_jget(node, "partitionsFile"));
 	f->pid_file = text_of(r, rk_jget(node, "pidFile"));
@@ -350,6 +382,8 @@ static void read_fabric(struct reader *r, const struct rk_jnode *node, struct rk
 
 static void read_image(struct reader *r, const struct rk_jnode *node, struct rk_image *image)
 {
+	static const char *const archs[] = { "aarch64", "x86_64" }, *const formats[] = { "qcow2", "raw" };
+
 	if (!rk_diag_fields(&r->diags, node, "an entry of \"images\"",
 			    FIELDS({ "name", RK_JSTRING, true }, { "volume", RK_JSTRING, false }, { "arch", RK_JSTRING, true }, { "format", RK_JSTRING, true },
 				   { "checksum", RK_JSTRING, false }, { "kernel", RK_JSTRING, false }, { "initrd", RK_JSTRING, false },
@@ -365,6 +399,10 @@ static void read_image(struct reader *r, const struct rk_jnode *node, struct rk_
 		.initrd = text_of(r, rk_jget(node, "initrd")),
 		.cmdline = text_of(r, rk_jget(node, "cmdline")),
 	};
+	check_word(r, rk_jget(node, "arch"), "arch", archs, RK_ARRAY_SIZE(archs));
+	check_word(r, rk_jget(node, "format"), "format", formats, RK_ARRAY_SIZE(formats));
+	if (image->name && !rk_image_name_valid(image->name))
+		rk_diag_at(&r->diags, rk_jget(node, "name"), RK_AT_VALUE, "\"%s\" is no valid name of an image", image->name);
 	if (image->name)
 		unique(r, &r->images, image->name, rk_jget(node, "name"));
 	if (image->volume && !strchr(image->volume, '/')) {
@@ -389,6 +427,15 @@ static void read_tenant(struct reader *r, const struct rk_jnode *node, struct rk
 	tenant->quota_pkeys = (int)whole_of(r, rk_jget(quota, "pkeys"), 0, 0x7ffe, 0);
 }
 
+static const char *ip_of(struct reader *r, const struct rk_jnode *node)
+{
+	const char *ip = text_of(r, node);
+
+	if (ip && !rk_ip_valid(ip))
+		rk_diag_at(&r->diags, node, RK_AT_VALUE, "\"%s\" is no IP address", ip);
+	return ip;
+}
+
 static void read_network(struct reader *r, const struct rk_jnode *node)
 {
 	struct rk_network *n = &r->site->network;
@@ -403,12 +450,19 @@ static void read_network(struct reader *r, const struct rk_jnode *node)
 	if (!!n->bridge + !!n->macvtap + n->user > 1)
 		rk_diag_at(&r->diags, node, RK_AT_VALUE, "\"network\" takes one of \"bridge\", \"macvtap\" and \"user\"");
 	n->addresses = text_of(r, rk_jget(node, "addresses"));
-	n->gateway = text_of(r, rk_jget(node, "gateway"));
+	if (n->addresses && !rk_cidr_valid(n->addresses)) {
+		rk_diag_at(&r->diags, rk_jget(node, "addresses"), RK_AT_VALUE, "\"%s\" is no block of addresses", n->addresses);
+		rk_diag_hint(&r->diags, "write ADDRESS/PREFIX, e.g. 10.20.0.0/20");
+	}
+	n->gateway = ip_of(r, rk_jget(node, "gateway"));
 	const struct rk_jnode *dns = rk_jget(node, "dns");
 	n->dns = rk_arena_array(r->arena, dns ? dns->n : 0, sizeof(*n->dns));
-	RK_JEACH(it, dns)
+	RK_JEACH(it, dns) {
 		if (rk_jstr(it))
-			n->dns[n->n_dns++] = text_of(r, it);
+			n->dns[n->n_dns++] = ip_of(r, it);
+		else
+			rk_diag_at(&r->diags, it, RK_AT_VALUE, "\"dns\" holds IP addresses, not %s", rk_jtype_name(it->type));
+	}
 }
 
 #define READ_LIST(r, root, key, type, member, count, read_one)                                       \
@@ -466,6 +520,10 @@ static void collect_entry(struct reader *r, const struct rk_jnode *node, struct 
 		rk_diag_at(&r->diags, name, RK_AT_VALUE, "%s", err.message);
 		return;
 	}
+	if (r->racks.n + set.n > RK_SITE_RACKS_MAX) {
+		rk_diag_at(&r->diags, name, RK_AT_VALUE, "a site of more than %d racks", RK_SITE_RACKS_MAX);
+		return;
+	}
 	if (set.n > 1 && rk_jget(node, "clusterUuid"))
 		rk_diag_at(&r->diags, rk_jget(node, "clusterUuid"), RK_AT_VALUE, "one ClusterUUID cannot belong to %zu racks", set.n);
 	struct rk_map *trays = tray_map(r, rk_jget(node, "tray"));
@@ -491,6 +549,8 @@ static void by_index(struct reader *r, const struct rk_jnode *list, const char *
 		if (i < 0) {
 			if (!at)
 				rk_diag_at(&r->diags, it, RK_AT_VALUE, "an entry needs \"%s\" from 0 to %d", key, n - 1);
+			else if (at->type != RK_JNUMBER)
+				rk_diag_at(&r->diags, at, RK_AT_VALUE, "\"%s\" must be a number, not %s", key, rk_jtype_name(at->type));
 			continue;
 		}
 		if (which[i])
@@ -519,6 +579,8 @@ static void read_gpus(struct reader *r, const struct rk_jnode *node, int tray, c
 			.uuid = text_of(r, rk_jget(g, "uuid")),
 			.fabric_guid = guid_of(r, rk_jget(g, "fabricGuid")),
 		};
+		if (rk_jstr(rk_jget(g, "uuid")))
+			unique(r, &r->uuids, rk_jget(g, "uuid")->text, rk_jget(g, "uuid"));
 	}
 }
 
@@ -588,12 +650,16 @@ static void read_tray(struct reader *r, const struct rack_entry *entry, int rack
 				      { "hcas", RK_JARRAY, false }, { "bmc", RK_JOBJECT, false }));
 	t->slot = (int)whole_of(r, rk_jget(node, "slot"), 1, 100, p->slot[number - 1]);
 	const struct place_values v = { entry->name, t->name, t->slot };
-	const char *uri = rk_jstr(rk_jget(node, "libvirt"));
-	t->libvirt_uri = fill(r, uri ? uri : r->site->defaults.libvirt, &v);
+	const struct rk_jnode *uri = rk_jget(node, "libvirt"), *ssh = rk_jget(node, "ssh");
+	if (!rk_jstr(uri))
+		uri = NULL;
+	t->libvirt_uri = fill_text(r, uri ? uri : entry->node, uri ? uri->text : r->site->defaults.libvirt, &v);
 	t->serial = text_of(r, rk_jget(node, "serial"));
 	t->ssh = r->site->defaults.ssh;
-	read_ssh(r, rk_jget(node, "ssh"), &v, &t->ssh);
-	const char *host = fill(r, rk_jstr(rk_jget(rk_jget(node, "ssh"), "host")), &v);
+	read_ssh(r, ssh, &t->ssh);
+	t->ssh.known_hosts = fill_text(r, ssh ? ssh : entry->node, t->ssh.known_hosts, &v);
+	t->ssh.identity_file = fill_text(r, ssh ? ssh : entry->node, t->ssh.identity_file, &v);
+	const char *host = fill(r, rk_jget(ssh, "host"), &v);
 	t->ssh_host = host ? host : t->name;
 	memcpy(t->nvme, r->site->defaults.nvme, sizeof(t->nvme));
 	t->n_nvme = r->site->defaults.n_nvme;
@@ -601,7 +667,12 @@ static void read_tray(struct reader *r, const struct rack_entry *entry, int rack
 		t->n_nvme = read_nvme(r, rk_jget(node, "nvme"), t->nvme);
 	if (t->serial)
 		unique(r, &r->serials, t->serial, rk_jget(node, "serial"));
-	unique(r, &r->uris, t->libvirt_uri, uri ? rk_jget(node, "libvirt") : entry->node);
+	if (!rk_libvirt_uri_valid(t->libvirt_uri)) {
+		rk_diag_at(&r->diags, uri ? uri : entry->node, RK_AT_VALUE, "\"%s\" is no libvirt URI", t->libvirt_uri);
+		rk_diag_hint(&r->diags, "for example qemu+ssh://root@{tray}/system");
+	}
+	unique(r, &r->uris, t->libvirt_uri, uri ? uri : entry->node);
+	t->bmc = read_bmc(r, rk_jget(node, "bmc"));
 	t->first_gpu = (int)r->gpus.n;
 	t->n_gpus = p->gpus_per_tray;
 	t->first_hca = (int)r->hcas.n;
@@ -635,6 +706,24 @@ static void read_trays(struct reader *r, const struct rack_entry *entry, struct 
 	rack->n_trays = (int)r->trays.n - rack->first_tray;
 }
 
+/* In lower case, whatever the tool printed it with. */
+static const char *cluster_uuid_of(struct reader *r, const struct rk_jnode *node)
+{
+	char *uuid = rk_arena_strdup(r->arena, rk_jstr(node));
+
+	if (!uuid)
+		return NULL;
+	if (!rk_uuid_valid(uuid)) {
+		rk_diag_at(&r->diags, node, RK_AT_VALUE, "\"%s\" is no UUID of an NVLink domain", uuid);
+		rk_diag_hint(&r->diags, "copy it from `nvidia-smi -q` (ClusterUUID); all zeros means that the fabric never came up");
+		return NULL;
+	}
+	for (char *p = uuid; *p; p++)
+		*p = (char)tolower((unsigned char)*p);
+	unique(r, &r->domains, uuid, node);
+	return uuid;
+}
+
 static void read_rack(struct reader *r, const struct rack_entry *entry, int index)
 {
 	static const char *const drivers[] = { "nvos", "nmxm", "sim" };
@@ -644,12 +733,12 @@ static void read_rack(struct reader *r, const struct rack_entry *entry, int inde
 
 	rack->name = entry->name;
 	rack->location = text_of(r, rk_jget(entry->node, "location"));
-	rack->cluster_uuid = text_of(r, rk_jget(entry->node, "clusterUuid"));
+	rack->cluster_uuid = cluster_uuid_of(r, rk_jget(entry->node, "clusterUuid"));
 	rack->profile = profile_of(r, profile ? profile : entry->node, rk_jstr(profile) ? profile->text : r->site->defaults.profile);
 	if (nvlink && rk_diag_fields(&r->diags, nvlink, "\"nvlink\"",
 				     FIELDS({ "driver", RK_JSTRING, true }, { "ssh", RK_JSTRING, false }, { "url", RK_JSTRING, false },
 					    { "credentialsFile", RK_JSTRING, false }, { "caFile", RK_JSTRING, false }))) {
-		check_driver(r, rk_jget(nvlink, "driver"), drivers, RK_ARRAY_SIZE(drivers));
+		check_word(r, rk_jget(nvlink, "driver"), "driver", drivers, RK_ARRAY_SIZE(drivers));
 		read_manager(r, nvlink, &v, &rack->nvlink);
 	}
 	if (rack->profile < 0)
@@ -720,8 +809,9 @@ static void read_site(struct reader *r, const struct rk_jnode *root)
 		rk_diag_at(&r->diags, kind, RK_AT_VALUE, "kind is \"%s\", a site file has \"Site\"", kind->text);
 	r->site->name = name_of(r, rk_jget(root, "name"), "a site");
 	r->site->region = text_of(r, rk_jget(root, "region"));
-	r->site->versions = json_of(r, rk_jget(root, "versions"));
-	r->site->hooks = json_of(r, rk_jget(root, "hooks"));
+	r->site->versions = read_texts(r, rk_jget(root, "versions"), "\"versions\"", NULL, 0);
+	r->site->hooks = read_texts(r, rk_jget(root, "hooks"), "\"hooks\"",
+				    FIELDS({ "leak", RK_JSTRING, false }, { "isolation", RK_JSTRING, false }, { "operation", RK_JSTRING, false }));
 	read_defaults(r, rk_jget(root, "defaults"));
 	read_network(r, rk_jget(root, "network"));
 	const struct rk_jnode *storage = rk_jget(root, "storage");
@@ -739,7 +829,7 @@ static void read_site(struct reader *r, const struct rk_jnode *root)
 
 static void reader_free(struct reader *r)
 {
-	struct places *all[] = { &r->guids, &r->serials, &r->uris, &r->tenants, &r->images, &r->fabrics };
+	struct places *all[] = { &r->guids, &r->serials, &r->uuids, &r->domains, &r->uris, &r->tenants, &r->images, &r->fabrics };
 
 	for (size_t i = 0; i < RK_ARRAY_SIZE(all); i++)
 		rk_map_free(all[i]->seen);
@@ -770,6 +860,8 @@ int rk_site_parse(const char *path, const char *text, size_t len, struct rk_site
 		.site = site,
 		.guids = { rk_map_new(), "GUID" },
 		.serials = { rk_map_new(), "serial" },
+		.uuids = { rk_map_new(), "GPU UUID" },
+		.domains = { rk_map_new(), "ClusterUUID" },
 		.uris = { rk_map_new(), "libvirt URI" },
 		.tenants = { rk_map_new(), "tenant" },
 		.images = { rk_map_new(), "image" },

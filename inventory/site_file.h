@@ -1,11 +1,11 @@
 /* The site file (racksh-site(5), `kind: Site`): import, export, differences.
  *
- * Limits: 64 MiB per file. Every problem is reported at once with line and column (struct rk_diags rules). */
+ * Limits: 64 MiB and 10,000 racks per file. Every problem is reported at once with line and column (struct rk_diags rules). */
 #pragma once
 #include "inventory/base/str.h"
 #include "inventory/model.h"
 
-enum { RK_SITE_FILE_MAX = 64 << 20 };
+enum { RK_SITE_FILE_MAX = 64 << 20, RK_SITE_RACKS_MAX = 10000 };
 
 /* Parses, expands nodesets and {rack} {tray} {slot}, fills in what the profile fixes and checks everything (names, doubles of GUID,
  * serial, PCI address, URI, overlapping racks ...: both places are named). path is only for messages. On success *ret is sealed. */
