@@ -370,7 +370,9 @@ static void fio_document(void *ctx, const struct rk_jnode *root)
 			rk_metric_absent(m, "fio.error", label, "row missing");
 		if (error > 0)
 			continue;
-		if (rk_jdouble(rk_jget(rk_jget(job, "read"), "bw_bytes"), &read) | rk_jdouble(rk_jget(rk_jget(job, "write"), "bw_bytes"), &write))
+		bool reads = rk_jdouble(rk_jget(rk_jget(job, "read"), "bw_bytes"), &read);
+		bool writes = rk_jdouble(rk_jget(rk_jget(job, "write"), "bw_bytes"), &write);
+		if (reads || writes)
 			rk_metric_number(m, "fio.bytes_per_second", label, read + write);
 		if (rk_jdouble(rk_jget(rk_jget(job, "read"), "iops"), &iops))
 			rk_metric_number(m, "fio.read_iops", label, iops);

@@ -112,9 +112,7 @@ static void parse_ports(const struct rk_evidence *evidence, struct rk_metrics *r
 			char *name = rk_trim(line + strlen(begin));
 			name[strcspn(name + (*name == '\''), "'") + (*name == '\'')] = '\0';
 			ports[n++].device = name + (*name == '\'');
-		} else if (n && !cut && rk_split_colon(line, &key, &value)) {
-			port_row(&ports[n - 1], key, value);
-		} else if (n && cut && rk_status_is(evidence, "0") && rk_split_colon(line, &key, &value)) {
+		} else if (n && (!cut || rk_status_is(evidence, "0")) && rk_split_colon(line, &key, &value)) {
 			port_row(&ports[n - 1], key, value);
 		}
 	}
@@ -145,12 +143,15 @@ struct keys {
 	const char *device;
 	int rails, n;
 	bool has_default, full_default;
+	int first_index;    /* of the first full tenant key; -1 = none */
 };
 
 static void keys_end(struct keys *k)
 {
 	if (k->label)
 		rk_metric_text(k->m, "ib.pkey.default", k->label, !k->has_default ? "none" : k->full_default ? "full" : "limited");
+	if (k->label && k->first_index >= 0)
+		rk_metric_number(k->m, "ib.pkey.index", k->label, k->first_index);
 	k->label = NULL;
 }
 
@@ -159,6 +160,7 @@ static void keys_begin(struct keys *k, const char *label)
 	keys_end(k);
 	k->label = label;
 	k->has_default = k->full_default = false;
+	k->first_index = -1;
 	k->rails++;
 	rk_metric_number(k->m, "ib.pkey.port", label, 1);
 }
@@ -172,6 +174,8 @@ static void key_word(struct keys *k, unsigned index, unsigned long word)
 		k->full_default |= (word & 0x8000) != 0;
 		return;
 	}
+	if (k->first_index < 0 && (word & 0x8000))
+		k->first_index = (int)index;
 	rk_metric_text(k->m, "ib.pkey", rk_labelf(k->m, "%s,index=%u", k->label, index), rk_labelf(k->m, "0x%04lx", word));
 }
 

@@ -18,6 +18,9 @@ static bool not_configured(const struct rk_evidence *evidence, struct rk_metrics
 	if (!strstr(out, text) && !strstr(err, text))
 		return false;
 	rk_metric_number(ret, "imex.configured", "", 0);
+	static const char *const names[] = { "imex.domain", "imex.node.state", "imex.link", "imex.node.version" };
+	for (size_t i = 0; i < RK_ARRAY_SIZE(names); i++)
+		rk_metric_absent(ret, names[i], "", "not configured");
 	return true;
 }
 

@@ -3,6 +3,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 #include "inventory/base/map.h"
 #include "inventory/base/str.h"
@@ -94,6 +95,7 @@ struct log {
 	int marks[RK_ARRAY_SIZE(marks)], link_downs;
 	const char *first;                   /* earliest fatal event */
 	bool first_sympathetic;
+	double first_time, time;             /* seconds since boot, or since 1970; -1 = the line has none */
 };
 
 struct event {
@@ -187,6 +189,22 @@ static const char *describe(struct log *log, const struct event *e, const char *
 	return rk_arena_printf(arena, "Xid %d%s on %s%s (%s%s)", e->code, unit, e->pci, link, action, look);
 }
 
+/* "[ 8123.441207]", "[Tue May 12 08:14:22 2026]", "2026-05-12T08:14:22,441207+00:00"; -1 for others. */
+static double line_time(const char *line)
+{
+	static const char *const forms[] = { "%Y-%m-%dT%H:%M:%S", "%a %b %d %H:%M:%S %Y" };
+	const char *bracket = strchr(line, '[');
+	char *end;
+
+	for (size_t i = 0; i < RK_ARRAY_SIZE(forms); i++) {
+		struct tm tm = { 0 };
+		if (strptime(line + (i && *line == '['), forms[i], &tm))
+			return (double)timegm(&tm);
+	}
+	double seconds = bracket ? strtod(bracket + 1, &end) : -1;
+	return bracket && end > bracket + 1 && *end == ']' ? seconds : -1;
+}
+
 static void show(struct rk_str *list, int *shown, const char *text)
 {
 	if (*shown < EVENTS_SHOWN)
@@ -239,6 +257,7 @@ static void add_event(struct log *log, const struct event *e)
 	if (!log->first || (log->first_sympathetic && !sympathetic)) {
 		log->first = text;
 		log->first_sympathetic = sympathetic;
+		log->first_time = log->time;
 	}
 	log->n_fatal++;
 	show(&log->fatal, &log->shown_fatal, text);
@@ -278,6 +297,9 @@ static void emit(struct log *log)
 	rk_metric_text(m, "xid.fatal.list", "", log->n_fatal ? rk_str_text(&log->fatal) : "none");
 	rk_metric_text(m, "xid.warn.list", "", log->n_warn ? rk_str_text(&log->warn) : "none");
 	rk_metric_text(m, "xid.first", "", log->first ? log->first : "none");
+	rk_metric_number(m, "xid.first.sympathetic", "", log->first_sympathetic);
+	if (log->first && log->first_time >= 0)
+		rk_metric_number(m, "xid.first.time", "", log->first_time);
 	for (size_t i = 0; i < log->n_actions; i++) {
 		const char *label = rk_labelf(m, "gpu=%s", log->action[i].pci);
 		rk_metric_number(m, "xid.action", label, log->action[i].code);
@@ -302,6 +324,7 @@ void rk_parse_dmesg_xid(const struct rk_evidence *evidence, struct rk_metrics *r
 	while ((line = rk_next_line(&at, NULL)) != NULL) {
 		struct event e = { 0 };
 		log.lines++;
+		log.time = line_time(line);
 		if (xid_line(line, &e))
 			add_event(&log, &e);
 		else

@@ -1,0 +1,245 @@
+/* One instance of a metric against one rule. */
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <strings.h>
+
+#include "inventory/base/str.h"
+#include "provision/health/rules.h"
+
+static int by_name(const void *key, const void *item)
+{
+	return strcmp(key, ((const struct rk_metric *)item)->name);
+}
+
+size_t rk_metrics_range(const struct rk_metrics *m, const char *name, const struct rk_metric **ret_first)
+{
+	const struct rk_metric *hit = m->n ? bsearch(name, m->items, m->n, sizeof(*m->items), by_name) : NULL;
+
+	if (!hit)
+		return 0;
+	const struct rk_metric *first = hit, *end = hit + 1;
+	while (first > m->items && strcmp(first[-1].name, name) == 0)
+		first--;
+	while (end < m->items + m->n && strcmp(end->name, name) == 0)
+		end++;
+	*ret_first = first;
+	return (size_t)(end - first);
+}
+
+static const char *number_text(struct rk_arena *arena, double v)
+{
+	return v == floor(v) && fabs(v) < 1e15 ? rk_arena_printf(arena, "%.0f", v) : rk_arena_printf(arena, "%.6g", v);
+}
+
+/* A number from `expect`; false when the target does not say. */
+static bool expect_number(const struct rk_rule *rule, const struct rk_expect *e, double *ret)
+{
+	const struct {
+		const char *key;
+		int value;
+	} rows[] = { { "gpus", e->gpus }, { "rails", e->rails }, { "rate_gbps", e->rate_gbps }, { "nvlink_partition", e->nvlink_partition } };
+
+	for (size_t i = 0; rule->expect && i < RK_ARRAY_SIZE(rows); i++) {
+		if (strcmp(rows[i].key, rule->expect) == 0 && rows[i].value > 0) {
+			*ret = rows[i].value * rule->factor;
+			return true;
+		}
+	}
+	return false;
+}
+
+struct limit {
+	double value, warn;
+	bool has_warn;
+};
+
+/* The threshold that holds for this target: from expect, else by step, else the fixed one. */
+static bool limit_of(const struct rk_rule *rule, const struct rk_target_metrics *t, const struct rk_metrics *m, struct limit *ret)
+{
+	const struct rk_metric *by;
+
+	*ret = (struct limit){ rule->numbers[0], rule->warn, rule->has_warn };
+	if (expect_number(rule, &t->target->expect, &ret->value))
+		return true;
+	if (rule->n_steps && rule->of && rk_metrics_range(m, rule->of, &by) && by->type == RK_METRIC_NUMBER) {
+		for (size_t i = 0; i < rule->n_steps; i++) {
+			if (by->number > rule->steps[i].up_to)
+				continue;
+			*ret = (struct limit){ rule->steps[i].value, rule->steps[i].warn, rule->steps[i].has_warn };
+			return true;
+		}
+	}
+	return rule->n_numbers > 0;
+}
+
+static const char *pkeys_text(const struct rk_expect *e, struct rk_arena *arena)
+{
+	struct rk_str text RK_CLEANUP_STR = RK_STR_INIT;
+
+	for (size_t i = 0; i < e->n_pkeys; i++)
+		rk_str_addf(&text, "%s0x%04x", i ? "," : "", e->pkey_limited ? e->pkeys[i] : e->pkeys[i] | 0x8000u);
+	return rk_arena_strdup(arena, rk_str_text(&text));
+}
+
+static const char *values_text(const struct rk_rule *rule, struct rk_arena *arena)
+{
+	struct rk_str text RK_CLEANUP_STR = RK_STR_INIT;
+
+	for (size_t i = 0; i < rule->values.n; i++)
+		rk_str_addf(&text, "%s%s", i ? " | " : "", rule->values.items[i]);
+	return rk_arena_strdup(arena, rk_str_text(&text));
+}
+
+const char *rk_rule_expected(const struct rk_rule *rule, const struct rk_target_metrics *t, const struct rk_metrics *m, struct rk_arena *arena)
+{
+	const struct rk_expect *e = &t->target->expect;
+	bool ordered = rule->compare[0] == '<' || rule->compare[0] == '>' || rule->compare[0] == '!';
+	struct limit limit;
+
+	if (strcmp(rule->compare, "all-equal") == 0)
+		return "all equal";
+	if (strcmp(rule->compare, "outlier") == 0)
+		return rk_arena_printf(arena, "within %.0f %% of the median, %s side", rule->tolerance * 100, rule->side);
+	if (strcmp(rule->compare, "present") == 0)
+		return "present";
+	if (strncmp(rule->compare, "pkey-", 5) == 0)
+		return e->n_pkeys ? pkeys_text(e, arena) : strcmp(rule->compare, "pkey-member") == 0 ? "a tenant key, full member" : "one tenant key";
+	if (rule->expect && strcmp(rule->expect, "cluster_uuid") == 0 && e->cluster_uuid)
+		return e->cluster_uuid;
+	if (strcmp(rule->compare, "between") == 0)
+		return rk_arena_printf(arena, "%s..%s", number_text(arena, rule->numbers[0]), number_text(arena, rule->numbers[1]));
+	if (limit_of(rule, t, m, &limit)) {
+		const char *number = number_text(arena, limit.value);
+		return ordered ? rk_arena_printf(arena, "%s %s", rule->compare, number)
+			       : strcmp(rule->compare, "delta") == 0 ? rk_arena_printf(arena, "growth <= %s", number) : number;
+	}
+	if (rule->values.n)
+		return rule->compare[0] == '!' ? rk_arena_printf(arena, "not %s", values_text(rule, arena)) : values_text(rule, arena);
+	return NULL;
+}
+
+static bool holds(const char *op, double v, double limit)
+{
+	static const struct {
+		const char *op;
+		int mask; /* 1: less, 2: equal, 4: greater */
+	} rows[] = { { "==", 2 }, { "!=", 5 }, { "<", 1 }, { "<=", 3 }, { ">", 4 }, { ">=", 6 } };
+	int is = v < limit ? 1 : v > limit ? 4 : 2;
+
+	for (size_t i = 0; i < RK_ARRAY_SIZE(rows); i++) {
+		if (strcmp(rows[i].op, op) == 0)
+			return (rows[i].mask & is) != 0;
+	}
+	return false;
+}
+
+static enum rk_verdict bad(const struct rk_rule *rule)
+{
+	return strcmp(rule->effect, "warn") == 0 ? RK_V_WARN : RK_V_FAIL;
+}
+
+static enum rk_verdict judge_number(const struct rk_rule *rule, const struct rk_target_metrics *t, const struct rk_metrics *m, double v)
+{
+	struct limit limit;
+
+	if (strcmp(rule->compare, "between") == 0)
+		return v >= rule->numbers[0] && v <= rule->numbers[1] ? RK_V_PASS : bad(rule);
+	if (strcmp(rule->compare, "in") == 0)
+		return (rule->n_numbers > 0 && v == rule->numbers[0]) || (rule->n_numbers > 1 && v == rule->numbers[1]) ? RK_V_PASS : bad(rule);
+	if (!limit_of(rule, t, m, &limit))
+		return RK_V_UNKNOWN;
+	if (!holds(rule->compare, v, limit.value))
+		return bad(rule);
+	return limit.has_warn && !holds(rule->compare, v, limit.warn) ? RK_V_WARN : RK_V_PASS;
+}
+
+static enum rk_verdict judge_text(const struct rk_rule *rule, const struct rk_target_metrics *t, const char *text)
+{
+	bool not = strcmp(rule->compare, "!=") == 0;
+
+	if (rule->expect && strcmp(rule->expect, "cluster_uuid") == 0 && t->target->expect.cluster_uuid)
+		return strcasecmp(t->target->expect.cluster_uuid, text) == 0 ? RK_V_PASS : bad(rule);
+	return rk_texts_have(&rule->values, text) != not ? RK_V_PASS : bad(rule);
+}
+
+static bool same_port(const char *label, const char *port)
+{
+	size_t n = strlen(port);
+
+	return strncmp(label, port, n) == 0 && label[n] == ',';
+}
+
+/* Keys of one port as text; *ret_foreign: those the target should not have; *ret_missing: those it should. */
+static void port_keys(const struct rk_expect *e, const struct rk_metrics *m, const char *port, struct rk_str *all, struct rk_str *foreign,
+		      unsigned *ret_missing)
+{
+	const struct rk_metric *keys = NULL;
+	size_t n = rk_metrics_range(m, "ib.pkey", &keys);
+	unsigned seen = 0;
+
+	for (size_t i = 0; i < n; i++) {
+		if (!same_port(keys[i].label, port))
+			continue;
+		unsigned word = (unsigned)strtoul(keys[i].text, NULL, 16);
+		bool wanted = false;
+		rk_str_addf(all, "%s%s", all->len ? "," : "", keys[i].text);
+		for (size_t k = 0; k < e->n_pkeys; k++) {
+			bool same = (word & 0x7fff) == (e->pkeys[k] & 0x7fff);
+			wanted |= same;
+			if (same && (e->pkey_limited || (word & 0x8000)))
+				seen |= 1u << k;
+		}
+		/* Without an expectation the first tenant key is taken for the own one. */
+		if (e->n_pkeys ? !wanted : seen != 0)
+			rk_str_addf(foreign, "%s%s", foreign->len ? "," : "", keys[i].text);
+		if (!e->n_pkeys && (word & 0x8000))
+			seen = 1;
+	}
+	*ret_missing = e->n_pkeys ? ((1u << e->n_pkeys) - 1) & ~seen : !seen;
+}
+
+static void judge_port(const struct rk_rule *rule, const struct rk_target_metrics *t, const struct rk_metrics *m, struct rk_arena *arena,
+		       struct rk_instance *instance)
+{
+	struct rk_str all RK_CLEANUP_STR = RK_STR_INIT, foreign RK_CLEANUP_STR = RK_STR_INIT;
+	unsigned missing;
+
+	port_keys(&t->target->expect, m, instance->metric->label, &all, &foreign, &missing);
+	if (strcmp(rule->compare, "pkey-member") == 0) {
+		instance->verdict = missing ? bad(rule) : RK_V_PASS;
+		instance->value = all.len ? rk_arena_strdup(arena, rk_str_text(&all)) : "no tenant key";
+	} else {
+		instance->verdict = foreign.len ? bad(rule) : RK_V_PASS;
+		instance->value = foreign.len ? rk_arena_strdup(arena, rk_str_text(&foreign)) : "none";
+	}
+}
+
+void rk_rule_instance(const struct rk_rule *rule, const struct rk_target_metrics *t, const struct rk_metrics *m, struct rk_arena *arena,
+		      struct rk_instance *instance)
+{
+	const struct rk_metric *metric = instance->metric;
+
+	instance->has_number = metric->type == RK_METRIC_NUMBER;
+	instance->number = metric->number;
+	instance->value = metric->type == RK_METRIC_NUMBER ? number_text(arena, metric->number) : metric->text;
+	if (metric->type == RK_METRIC_ABSENT) {
+		/* What was cut off could have said anything; what is not configured has nothing to say. */
+		bool cut = strcmp(metric->text, "truncated") == 0, none = strcmp(metric->text, "not configured") == 0;
+		instance->verdict = none || (rule->optional && !cut) ? RK_V_SKIPPED : RK_V_UNKNOWN;
+		return;
+	}
+	if (strncmp(rule->compare, "pkey-", 5) == 0)
+		judge_port(rule, t, m, arena, instance);
+	else if (rk_texts_have(&rule->warn_values, instance->value))
+		instance->verdict = RK_V_WARN;
+	else if (rk_texts_have(&rule->unknown_values, instance->value))
+		instance->verdict = RK_V_UNKNOWN;
+	else if (strcmp(rule->compare, "present") == 0)
+		instance->verdict = RK_V_PASS;
+	else if (metric->type == RK_METRIC_TEXT)
+		instance->verdict = judge_text(rule, t, metric->text);
+	else
+		instance->verdict = judge_number(rule, t, m, metric->number);
+}

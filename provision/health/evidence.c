@@ -1,0 +1,320 @@
+/* Evidence folders. What is read from disk may come from anybody: names, sizes and file kinds are checked before use. */
+#include <dirent.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "inventory/base/clock.h"
+#include "inventory/base/diag.h"
+#include "inventory/base/file.h"
+#include "inventory/base/str.h"
+#include "provision/health/health.h"
+
+enum { STREAM_MAX = 16 << 20, STATUS_MAX = 64, MANIFEST_MAX = 64 << 20, TARGETS_MAX = 100000, NAME_MAX_LEN = 128 };
+
+/* One path component of harmless characters, so that a manifest cannot lead out of its folder. */
+static bool safe_name(const char *name)
+{
+	size_t n = strlen(name);
+
+	if (n == 0 || n > NAME_MAX_LEN || name[0] == '.' || name[0] == '-')
+		return false;
+	return strspn(name, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._-") == n;
+}
+
+static void write_expect(struct rk_jw *w, const struct rk_expect *e)
+{
+	rk_jw_key(w, "expect");
+	rk_jw_object(w);
+	rk_jw_key(w, "nvlink_partition");
+	if (e->nvlink_partition)
+		rk_jw_i64(w, e->nvlink_partition);
+	else
+		rk_jw_null(w);
+	rk_jw_key(w, "cluster_uuid");
+	rk_jw_str(w, e->cluster_uuid);
+	rk_jw_key(w, "pkeys");
+	rk_jw_array(w);
+	for (size_t i = 0; i < e->n_pkeys; i++) {
+		char text[8];
+		snprintf(text, sizeof(text), "0x%04x", e->pkeys[i] & 0x7fff);
+		rk_jw_str(w, text);
+	}
+	rk_jw_end(w);
+	const struct {
+		const char *key;
+		int value;
+	} numbers[] = { { "gpus", e->gpus }, { "rails", e->rails }, { "rate_gbps", e->rate_gbps } };
+	for (size_t i = 0; i < RK_ARRAY_SIZE(numbers); i++) {
+		if (!numbers[i].value)
+			continue;
+		rk_jw_key(w, numbers[i].key);
+		rk_jw_i64(w, numbers[i].value);
+	}
+	if (e->pkey_limited) {
+		rk_jw_key(w, "pkey_limited");
+		rk_jw_bool(w, true);
+	}
+	rk_jw_end(w);
+}
+
+static int save_manifest(const char *dir, const struct rk_target *targets, size_t n, struct rk_err *err)
+{
+	struct rk_str text RK_CLEANUP_STR = RK_STR_INIT;
+	char *path RK_CLEANUP_FREE = rk_xasprintf("%s/manifest.json", dir), now[32];
+	struct rk_jw w;
+
+	rk_jw_init(&w, &text, 1);
+	rk_jw_object(&w);
+	const char *head[][2] = { { "apiVersion", "racksh/v1" }, { "kind", "Evidence" }, { "created", rk_time_iso(rk_clock_unix_ms(NULL), now) } };
+	for (size_t i = 0; i < RK_ARRAY_SIZE(head); i++) {
+		rk_jw_key(&w, head[i][0]);
+		rk_jw_str(&w, head[i][1]);
+	}
+	rk_jw_key(&w, "targets");
+	rk_jw_object(&w);
+	for (size_t i = 0; i < n; i++) {
+		const char *keys[][2] = { { "kind", targets[i].kind }, { "rack", targets[i].rack }, { "cluster", targets[i].cluster },
+					  { "tray", targets[i].tray } };
+		rk_jw_key(&w, targets[i].name);
+		rk_jw_object(&w);
+		for (size_t k = 0; k < RK_ARRAY_SIZE(keys); k++) {
+			rk_jw_key(&w, keys[k][0]);
+			rk_jw_str(&w, keys[k][1]);
+		}
+		write_expect(&w, &targets[i].expect);
+		rk_jw_end(&w);
+	}
+	rk_jw_end(&w);
+	rk_jw_end(&w);
+	rk_str_addc(&text, '\n');
+	return rk_file_write(path, rk_str_text(&text), text.len, 0600, err);
+}
+
+static int save_stream(const char *dir, const struct rk_evidence *e, const char *suffix, const char *data, size_t len, struct rk_err *err)
+{
+	char *path RK_CLEANUP_FREE = rk_xasprintf("%s/%s.%s", dir, e->collector, suffix);
+
+	return rk_file_write(path, data ? data : "", data ? len : 0, 0600, err);
+}
+
+static int save_target(const char *dir, const struct rk_target *t, struct rk_err *err)
+{
+	char *folder RK_CLEANUP_FREE = rk_xasprintf("%s/%s", dir, t->name);
+
+	if (!safe_name(t->name))
+		return rk_err_set(err, RK_INVALID, "target \"%s\" cannot be the name of a folder", t->name);
+	int rc = rk_mkdirs(folder, err);
+	for (size_t i = 0; i < t->n_evidence && !rc; i++) {
+		const struct rk_evidence *e = &t->evidence[i];
+		const char *status = e->status ? e->status : "";
+		rc = save_stream(folder, e, "stdout", e->out, e->out_len, err);
+		if (!rc)
+			rc = save_stream(folder, e, "stderr", e->err, e->err_len, err);
+		if (!rc)
+			rc = save_stream(folder, e, "status", status, strlen(status), err);
+	}
+	return rc;
+}
+
+/* A folder that holds something else is left alone; an older evidence folder would mix two points of time. */
+static int check_empty(const char *dir, struct rk_err *err)
+{
+	DIR *d = opendir(dir);
+	bool used = false;
+
+	if (!d)
+		return 0;
+	for (struct dirent *e; (e = readdir(d)) != NULL;)
+		used |= strcmp(e->d_name, ".") != 0 && strcmp(e->d_name, "..") != 0;
+	closedir(d);
+	if (!used)
+		return 0;
+	int rc = rk_err_set(err, RK_CONFLICT, "folder \"%s\" is not empty", dir);
+	rk_err_hint(err, "evidence is one point of time: name a new folder");
+	return rc;
+}
+
+int rk_evidence_save(const char *dir, const struct rk_target *targets, size_t n, struct rk_err *err)
+{
+	int rc = check_empty(dir, err);
+
+	if (!rc)
+		rc = rk_mkdirs(dir, err);
+	for (size_t i = 0; i < n && !rc; i++)
+		rc = save_target(dir, &targets[i], err);
+	/* Last, so that a folder with a manifest is whole. */
+	if (!rc)
+		rc = save_manifest(dir, targets, n, err);
+	return rc ? (rk_err_while(err, "saving evidence"), rc) : 0;
+}
+
+static void read_pkeys(struct rk_diags *diags, const struct rk_jnode *node, struct rk_expect *e)
+{
+	RK_JEACH(key, node) {
+		uint64_t v;
+		if (!rk_ju64(key, &v) || v > 0xffff || (v & 0x7fff) == 0)
+			rk_diag_at(diags, key, RK_AT_VALUE, "expected a PKey");
+		else if (e->n_pkeys < RK_ARRAY_SIZE(e->pkeys))
+			e->pkeys[e->n_pkeys++] = (uint16_t)(v & 0x7fff);
+		else
+			rk_diag_at(diags, key, RK_AT_VALUE, "more than %zu PKeys", RK_ARRAY_SIZE(e->pkeys));
+	}
+}
+
+static void read_int(struct rk_diags *diags, const struct rk_jnode *object, const char *key, uint64_t max, int *ret)
+{
+	const struct rk_jnode *node = rk_jget(object, key);
+	uint64_t v;
+
+	if (!node || node->type == RK_JNULL)
+		return;
+	if (rk_ju64(node, &v) && v <= max)
+		*ret = (int)v;
+	else
+		rk_diag_at(diags, node, RK_AT_VALUE, "\"%s\" is not a number up to %llu", key, (unsigned long long)max);
+}
+
+static void read_target(struct rk_diags *diags, const struct rk_jnode *node, struct rk_arena *arena, struct rk_target *t)
+{
+	const struct rk_jnode *expect = rk_jget(node, "expect");
+	const char *kind = rk_jstr(rk_jget(node, "kind"));
+
+	if (!safe_name(node->key))
+		rk_diag_at(diags, node, RK_AT_KEY, "\"%s\" cannot be the name of a folder", node->key);
+	t->name = rk_arena_strdup(arena, node->key);
+	t->kind = rk_arena_strdup(arena, kind ? kind : "vm");
+	if (strcmp(t->kind, "vm") != 0 && strcmp(t->kind, "tray") != 0 && strcmp(t->kind, "switch") != 0)
+		rk_diag_at(diags, rk_jget(node, "kind"), RK_AT_VALUE, "unknown kind \"%s\": vm, tray or switch", t->kind);
+	t->rack = rk_arena_strdup(arena, rk_jstr(rk_jget(node, "rack")));
+	t->cluster = rk_arena_strdup(arena, rk_jstr(rk_jget(node, "cluster")));
+	t->tray = rk_arena_strdup(arena, rk_jstr(rk_jget(node, "tray")));
+	t->expect.cluster_uuid = rk_arena_strdup(arena, rk_jstr(rk_jget(expect, "cluster_uuid")));
+	rk_jbool(rk_jget(expect, "pkey_limited"), &t->expect.pkey_limited);
+	read_int(diags, expect, "nvlink_partition", 32766, &t->expect.nvlink_partition);
+	read_int(diags, expect, "gpus", 1024, &t->expect.gpus);
+	read_int(diags, expect, "rails", 1024, &t->expect.rails);
+	read_int(diags, expect, "rate_gbps", 100000, &t->expect.rate_gbps);
+	read_pkeys(diags, rk_jget(expect, "pkeys"), &t->expect);
+}
+
+/* Links and special files are not followed: evidence is plain files. RK_NOT_FOUND when there is none. */
+static int read_file(const char *folder, const char *collector, const char *suffix, size_t max, struct rk_arena *arena, const char **ret,
+		     size_t *ret_len, struct rk_err *err)
+{
+	char *path RK_CLEANUP_FREE = rk_xasprintf("%s/%s.%s", folder, collector, suffix), *text RK_CLEANUP_FREE = NULL;
+	struct stat st;
+
+	if (lstat(path, &st) < 0)
+		return RK_NOT_FOUND;
+	if (!S_ISREG(st.st_mode))
+		return rk_err_set(err, RK_INVALID, "\"%s\" is not a plain file", path);
+	int rc = rk_file_read(path, max, &text, ret_len, err);
+	if (rc)
+		return rc;
+	char *copy = rk_arena_alloc(arena, *ret_len + 1);
+	memcpy(copy, text, *ret_len);
+	*ret = copy;
+	return 0;
+}
+
+static int load_evidence(const char *folder, const char *collector, struct rk_arena *arena, struct rk_target *t, struct rk_err *err)
+{
+	struct rk_evidence e = { .collector = collector, .out = "", .err = "" };
+	size_t status_len = 0;
+	bool any = false;
+	const struct {
+		const char *suffix;
+		size_t max;
+		const char **text;
+		size_t *len;
+	} files[] = { { "stdout", STREAM_MAX, &e.out, &e.out_len }, { "stderr", STREAM_MAX, &e.err, &e.err_len },
+		      { "status", STATUS_MAX, &e.status, &status_len } };
+
+	for (size_t i = 0; i < RK_ARRAY_SIZE(files); i++) {
+		int rc = read_file(folder, collector, files[i].suffix, files[i].max, arena, files[i].text, files[i].len, err);
+		if (rc && rc != RK_NOT_FOUND)
+			return rc;
+		any |= rc == 0;
+	}
+	if (!any)
+		return 0;
+	if (e.status) {
+		char *status = rk_arena_strdup(arena, e.status);
+		status[strcspn(status, "\r\n")] = '\0';
+		e.status = status + strspn(status, " \t");
+		status[strlen(status) - strlen(e.status) + strcspn(e.status, " \t")] = '\0';
+	}
+	t->evidence[t->n_evidence++] = e;
+	return 0;
+}
+
+static int load_target(const char *dir, struct rk_arena *arena, struct rk_target *t, struct rk_err *err)
+{
+	char *folder RK_CLEANUP_FREE = rk_xasprintf("%s/%s", dir, t->name);
+	size_t n;
+	const struct rk_collector *all = rk_collectors(&n);
+	struct stat st;
+
+	t->evidence = rk_arena_array(arena, n, sizeof(*t->evidence));
+	if (lstat(folder, &st) < 0)
+		return 0;
+	if (!S_ISDIR(st.st_mode))
+		return rk_err_set(err, RK_INVALID, "\"%s\" is not a folder", folder);
+	for (size_t i = 0; i < n; i++) {
+		int rc = load_evidence(folder, all[i].name, arena, t, err);
+		if (rc)
+			return rc;
+	}
+	return 0;
+}
+
+static int read_manifest(const char *path, const struct rk_json *json, struct rk_arena *arena, struct rk_target **ret, size_t *ret_n,
+			 struct rk_err *err)
+{
+	struct rk_diags diags RK_CLEANUP_DIAGS = RK_DIAGS_INIT(path);
+	const struct rk_jnode *root = rk_json_root(json), *targets = rk_jget(root, "targets");
+	size_t n = 0;
+
+	if (!rk_streq(rk_jstr(rk_jget(root, "apiVersion")), "racksh/v1") || !rk_streq(rk_jstr(rk_jget(root, "kind")), "Evidence"))
+		rk_diag_at(&diags, root, RK_AT_VALUE, "no evidence manifest: expected apiVersion racksh/v1 and kind Evidence");
+	else if (!targets || targets->type != RK_JOBJECT || targets->n == 0 || targets->n > TARGETS_MAX)
+		rk_diag_at(&diags, targets ? targets : root, RK_AT_VALUE, "expected \"targets\": an object with 1 to %d targets", TARGETS_MAX);
+	int rc = rk_diags_result(&diags, err);
+	if (rc)
+		return rc;
+	*ret = rk_arena_array(arena, targets->n, sizeof(**ret));
+	RK_JEACH(node, targets) {
+		if (node->type == RK_JOBJECT)
+			read_target(&diags, node, arena, &(*ret)[n++]);
+		else
+			rk_diag_at(&diags, node, RK_AT_VALUE, "expected an object, found %s", rk_jtype_name(node->type));
+	}
+	*ret_n = n;
+	return rk_diags_result(&diags, err);
+}
+
+int rk_evidence_load(const char *dir, struct rk_arena *arena, struct rk_target **ret, size_t *ret_n, struct rk_err *err)
+{
+	char *path RK_CLEANUP_FREE = rk_xasprintf("%s/manifest.json", dir), *text RK_CLEANUP_FREE = NULL;
+	struct rk_json *json RK_CLEANUP_JSON = NULL;
+	struct rk_target *targets = NULL;
+	size_t len, n = 0;
+
+	int rc = rk_file_read(path, MANIFEST_MAX, &text, &len, err);
+	if (rc == RK_NOT_FOUND)
+		rk_err_hint(err, "an evidence folder is made with validate --save");
+	if (!rc)
+		rc = rk_json_parse(path, text, len, &json, err);
+	if (!rc)
+		rc = read_manifest(path, json, arena, &targets, &n, err);
+	for (size_t i = 0; i < n && !rc; i++)
+		rc = load_target(dir, arena, &targets[i], err);
+	if (rc)
+		return rc;
+	*ret = targets;
+	*ret_n = n;
+	return 0;
+}

@@ -1,0 +1,508 @@
+/* Evidence and a profile to a report. Pure. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "inventory/base/map.h"
+#include "inventory/base/nodeset.h"
+#include "inventory/base/str.h"
+#include "provision/health/judge.h"
+#include "provision/health/parse.h"
+
+static const char *const verdict_names[] = { "skipped", "pass", "warn", "unknown", "fail" };
+
+const char *rk_verdict_name(enum rk_verdict verdict)
+{
+	return verdict_names[verdict];
+}
+
+/* Pointers into one array: equal names stay in the order in which they were found. */
+static int by_metric_name(const void *a, const void *b)
+{
+	const struct rk_metric *x = *(const struct rk_metric *const *)a, *y = *(const struct rk_metric *const *)b;
+	int c = strcmp(x->name, y->name);
+
+	return c ? c : (x > y) - (x < y);
+}
+
+static void sort_metrics(struct rk_metrics *m)
+{
+	struct rk_metric **order = rk_xcalloc(m->n + 1, sizeof(*order));
+	struct rk_metric *sorted = rk_arena_array(m->arena, m->n + 1, sizeof(*sorted));
+
+	for (size_t i = 0; i < m->n; i++)
+		order[i] = &m->items[i];
+	qsort(order, m->n, sizeof(*order), by_metric_name);
+	for (size_t i = 0; i < m->n; i++)
+		sorted[i] = *order[i];
+	m->items = sorted;
+	free(order);
+}
+
+static void read_target(struct rk_judge *j, size_t at, const struct rk_target *target)
+{
+	struct rk_target_metrics *t = &j->targets[at];
+
+	t->target = target;
+	t->of = rk_arena_array(j->arena, target->n_evidence + 1, sizeof(*t->of));
+	t->reason = rk_arena_array(j->arena, target->n_evidence + 1, sizeof(*t->reason));
+	for (size_t i = 0; i < target->n_evidence; i++) {
+		const struct rk_evidence *e = &target->evidence[i];
+		const struct rk_collector *c = rk_collector_find(e->collector);
+		t->of[i].arena = j->arena;
+		t->reason[i] = rk_probe_reason(e, j->arena);
+		j->reached[at] |= !e->status || strcmp(e->status, "unreachable") != 0;
+		/* What a failed probe printed before it failed still counts. */
+		if (c)
+			c->parse(e, &t->of[i]);
+		sort_metrics(&t->of[i]);
+	}
+}
+
+static void size_domains(struct rk_judge *j)
+{
+	struct rk_map *sizes RK_CLEANUP_MAP = rk_map_new();
+
+	for (int pass = 0; pass < 2; pass++) {
+		for (size_t i = 0; i < j->n; i++) {
+			const struct rk_target *t = j->targets[i].target;
+			if (!t->cluster)
+				continue;
+			const char *key = rk_arena_printf(j->arena, "%s/%s", t->cluster, t->rack ? t->rack : "");
+			size_t n = 0;
+			rk_map_get(sizes, key, &n);
+			if (pass == 0)
+				rk_map_set(sizes, key, n + 1);
+			else
+				j->targets[i].domain_size = (int)n;
+		}
+	}
+}
+
+size_t rk_rule_sources(const struct rk_judge *j, const struct rk_rule *rule, size_t target, const struct rk_metrics **ret, size_t max,
+		       const char **ret_reason, enum rk_verdict *ret_verdict)
+{
+	const struct rk_target_metrics *t = &j->targets[target];
+	size_t n = 0;
+
+	*ret_reason = "not run";
+	*ret_verdict = RK_V_SKIPPED;
+	for (size_t c = 0; c < rule->collectors.n; c++) {
+		if (!rk_texts_have(&j->profile->levels[j->level], rule->collectors.items[c]))
+			continue;
+		for (size_t i = 0; i < t->target->n_evidence && n < max; i++) {
+			const struct rk_evidence *e = &t->target->evidence[i];
+			if (strcmp(e->collector, rule->collectors.items[c]) != 0)
+				continue;
+			const struct rk_metric *first;
+			if (!t->reason[i] || rk_metrics_range(&t->of[i], rule->metric, &first)) {
+				ret[n++] = &t->of[i];
+				continue;
+			}
+			bool missing = strcmp(t->reason[i], "command missing") == 0 && !rule->required;
+			*ret_reason = t->reason[i];
+			*ret_verdict = missing ? RK_V_SKIPPED : RK_V_UNKNOWN;
+		}
+	}
+	return n;
+}
+
+enum { SHOWN_VALUES = 6, SHOWN_LABELS = 8 };
+
+/* Instances with the given verdict, grouped by value. When all instances of the target say the same, their names are left out. */
+static const char *fold_values(struct rk_judge *j, const struct rk_instance *x, size_t n, enum rk_verdict verdict)
+{
+	struct rk_str text RK_CLEANUP_STR = RK_STR_INIT;
+	bool *done = rk_xcalloc(n + 1, sizeof(*done));
+	int values = 0;
+
+	for (size_t i = 0; i < n && values <= SHOWN_VALUES; i++) {
+		size_t labels = 0;
+		if (done[i] || x[i].verdict != verdict)
+			continue;
+		if (values++)
+			rk_str_add(&text, "; ");
+		if (values > SHOWN_VALUES) {
+			rk_str_add(&text, "...");
+			break;
+		}
+		size_t before = text.len;
+		for (size_t k = i; k < n; k++) {
+			if (x[k].verdict != verdict || strcmp(x[k].value, x[i].value) != 0)
+				continue;
+			done[k] = true;
+			if (labels++ < SHOWN_LABELS && *x[k].metric->label)
+				rk_str_addf(&text, "%s%s", text.len > before ? " " : "", x[k].metric->label);
+		}
+		if (labels > SHOWN_LABELS)
+			rk_str_addf(&text, " and %zu more", labels - SHOWN_LABELS);
+		if (labels == n)
+			rk_str_reset(&text);
+		rk_str_addf(&text, "%s%s", text.len > before && labels < n ? ": " : "", x[i].value);
+	}
+	free(done);
+	return rk_arena_strdup(j->arena, rk_str_text(&text));
+}
+
+void rk_outcome_fold(struct rk_judge *j, const struct rk_rule *rule, const struct rk_instance *x, size_t n, struct rk_outcome *outcome)
+{
+	enum rk_verdict worst = RK_V_SKIPPED;
+	bool first = true;
+
+	for (size_t i = 0; i < n; i++)
+		worst = x[i].verdict > worst ? x[i].verdict : worst;
+	outcome->verdict = worst;
+	outcome->value = fold_values(j, x, n, worst);
+	outcome->has_numbers = worst == RK_V_PASS && strncmp(rule->compare, "pkey-", 5) != 0;
+	for (size_t i = 0; i < n && outcome->has_numbers; i++) {
+		if (x[i].verdict != RK_V_PASS)
+			continue;
+		outcome->has_numbers = x[i].has_number;
+		outcome->low = first || x[i].number < outcome->low ? x[i].number : outcome->low;
+		outcome->high = first || x[i].number > outcome->high ? x[i].number : outcome->high;
+		first = false;
+	}
+}
+
+/* "rail=0,sample=3" -> 3, and the length of the part before; -1 without a sample. */
+static int sample_of(const char *label, size_t *ret_len)
+{
+	const char *sample = strstr(label, ",sample=");
+
+	*ret_len = sample ? (size_t)(sample - label) : strlen(label);
+	return sample ? atoi(sample + 8) : -1;
+}
+
+/* Last sample minus first; a counter that went back was reset, so what it shows now is the growth. */
+static size_t make_deltas(struct rk_judge *j, const struct rk_metric *first, size_t n, struct rk_metric *ret)
+{
+	size_t count = 0;
+
+	for (size_t i = 0; i < n; i++) {
+		size_t len, other;
+		if (sample_of(first[i].label, &len) != 0)
+			continue;
+		const struct rk_metric *last = NULL;
+		for (size_t k = i + 1; k < n; k++) {
+			int sample = sample_of(first[k].label, &other);
+			if (sample > 0 && other == len && strncmp(first[k].label, first[i].label, len) == 0)
+				last = &first[k];
+		}
+		if (!last)
+			continue;
+		struct rk_metric *d = &ret[count++];
+		*d = *last;
+		d->label = rk_arena_strndup(j->arena, first[i].label, len);
+		if (first[i].type == RK_METRIC_ABSENT) {
+			*d = first[i];
+			d->label = rk_arena_strndup(j->arena, first[i].label, len);
+		} else if (last->type == RK_METRIC_NUMBER) {
+			d->number = last->number >= first[i].number ? last->number - first[i].number : last->number;
+		}
+	}
+	return count;
+}
+
+static size_t gather(struct rk_judge *j, const struct rk_rule *rule, const struct rk_target_metrics *t, const struct rk_metrics *m,
+		     struct rk_instance *x, size_t max)
+{
+	const struct rk_metric *first = NULL;
+	size_t n = rk_metrics_range(m, rule->metric, &first);
+	struct rk_rule as = *rule;
+
+	if (strcmp(rule->compare, "count") == 0) {
+		struct rk_metric *sum = rk_arena_alloc(j->arena, sizeof(*sum));
+		*sum = (struct rk_metric){ rule->metric, "", RK_METRIC_NUMBER, (double)n, NULL };
+		first = sum;
+		n = 1;
+		as.compare = "==";
+	} else if (strcmp(rule->compare, "delta") == 0) {
+		struct rk_metric *deltas = rk_arena_array(j->arena, n + 1, sizeof(*deltas));
+		n = make_deltas(j, first, n, deltas);
+		first = deltas;
+		as.compare = "<=";
+	}
+	for (size_t i = 0; i < n && i < max; i++) {
+		x[i].metric = &first[i];
+		rk_rule_instance(&as, t, m, j->arena, &x[i]);
+	}
+	return n < max ? n : max;
+}
+
+static void judge_target(struct rk_judge *j, const struct rk_rule *rule, size_t target, struct rk_outcome *outcome)
+{
+	const struct rk_metrics *sources[4];
+	size_t n_sources = rk_rule_sources(j, rule, target, sources, RK_ARRAY_SIZE(sources), &outcome->value, &outcome->verdict);
+	const struct rk_target_metrics *t = &j->targets[target];
+	size_t n = 0, found = 0;
+
+	if (!n_sources)
+		return;
+	outcome->expected = rk_rule_expected(rule, t, sources[0], j->arena);
+	if (!outcome->expected) {
+		outcome->verdict = RK_V_SKIPPED;
+		outcome->value = "nothing is expected";
+		return;
+	}
+	struct rk_instance *x = j->scratch;
+	for (size_t s = 0; s < n_sources; s++) {
+		const struct rk_metric *first;
+		found += rk_metrics_range(sources[s], rule->metric, &first);
+		n += gather(j, rule, t, sources[s], x + n, RK_INSTANCES_MAX - n);
+	}
+	if (n) {
+		rk_outcome_fold(j, rule, x, n, outcome);
+		return;
+	}
+	bool one_sample = found && strcmp(rule->compare, "delta") == 0;
+	outcome->verdict = one_sample || rule->optional ? RK_V_SKIPPED : RK_V_UNKNOWN;
+	outcome->value = one_sample ? "one sample of a cumulative counter" : "not in the output";
+}
+
+static const struct rk_outcome *earlier(const struct rk_judge *j, const char *id, size_t target)
+{
+	for (size_t r = 0; r < j->profile->n_rules; r++) {
+		if (strcmp(j->profile->rules[r].id, id) == 0)
+			return rk_outcome_of(j, r, target);
+	}
+	return NULL;
+}
+
+/* Does the rule concern this target at all, and is there a reason to skip it? */
+static bool applies(struct rk_judge *j, const struct rk_rule *rule, size_t target, struct rk_outcome *outcome)
+{
+	const struct rk_target_metrics *t = &j->targets[target];
+
+	if (!j->reached[target] || (rule->kind && strcmp(rule->kind, t->target->kind) != 0))
+		return false;
+	outcome->applies = true;
+	outcome->verdict = RK_V_SKIPPED;
+	if (rule->when && t->domain_size < 2) {
+		outcome->value = "one VM in this domain";
+		return false;
+	}
+	const struct rk_outcome *before = rule->after ? earlier(j, rule->after, target) : NULL;
+	if (before && before->applies && (before->blocked || before->verdict == RK_V_FAIL || before->verdict == RK_V_UNKNOWN)) {
+		outcome->blocked = true;
+		outcome->value = rk_arena_printf(j->arena, "see %s", rule->after);
+		return false;
+	}
+	return true;
+}
+
+static bool level_has(const struct rk_judge *j, const struct rk_rule *rule)
+{
+	bool any = false;
+
+	for (size_t i = 0; i < rule->collectors.n; i++)
+		any |= rk_texts_have(&j->profile->levels[j->level], rule->collectors.items[i]);
+	return any && rule->level <= j->level;
+}
+
+static void judge_rule(struct rk_judge *j, size_t r)
+{
+	const struct rk_rule *rule = &j->profile->rules[r];
+	bool scoped = strcmp(rule->compare, "all-equal") == 0 || strcmp(rule->compare, "outlier") == 0;
+
+	for (size_t t = 0; t < j->n; t++) {
+		struct rk_outcome *outcome = rk_outcome_of(j, r, t);
+		bool go = applies(j, rule, t, outcome);
+		if (go && !scoped)
+			judge_target(j, rule, t, outcome);
+		else if (!go && scoped && outcome->applies)
+			outcome->applies = false; /* left out of the comparison */
+	}
+	if (scoped)
+		rk_judge_scope(j, r);
+}
+
+/* Rows of the report: one per check, verdict and value; passing targets share one row whatever their values. */
+struct rows {
+	struct rk_check *items;
+	size_t n, cap;
+};
+struct list {
+	const char **items;
+	size_t n, cap;
+	double low, high;
+	bool mixed_value, mixed_expected, numbers;
+};
+struct lists {
+	struct list *items;
+	size_t n, cap;
+};
+
+static const char *range_text(struct rk_arena *arena, double low, double high)
+{
+	return low < high ? rk_arena_printf(arena, "%.6g..%.6g", low, high) : rk_arena_printf(arena, "%.6g", low);
+}
+
+static void add_to_row(const struct rk_rule *rule, const struct rk_outcome *o, const char *target, struct rk_map *keys, struct rows *rows,
+		       struct lists *lists, struct rk_arena *arena)
+{
+	bool pass = o->verdict == RK_V_PASS;
+	const char *key = pass ? "pass" : rk_arena_printf(arena, "%d|%s|%s", o->verdict, o->value ? o->value : "", o->expected ? o->expected : "");
+	size_t at;
+
+	if (!rk_map_get(keys, key, &at)) {
+		at = rows->n;
+		rk_map_set(keys, key, at);
+		*(struct rk_check *)rk_vec_push(rows) = (struct rk_check){ .id = rule->id, .verdict = rk_verdict_name(o->verdict), .severity = rule->severity,
+			.value = o->value, .expected = o->expected, .message = rule->message, .hint = pass || o->verdict == RK_V_SKIPPED ? NULL : rule->hint };
+		*(struct list *)rk_vec_push(lists) = (struct list){ .low = o->low, .high = o->high, .numbers = o->has_numbers };
+	}
+	struct list *l = &lists->items[at];
+	*rk_vec_push(l) = target;
+	l->mixed_value |= !rk_streq(rows->items[at].value, o->value);
+	l->mixed_expected |= !rk_streq(rows->items[at].expected, o->expected);
+	l->numbers &= o->has_numbers;
+	l->low = o->low < l->low ? o->low : l->low;
+	l->high = o->high > l->high ? o->high : l->high;
+}
+
+static void finish_rows(struct rows *rows, struct lists *lists, struct rk_arena *arena, size_t from)
+{
+	for (size_t i = 0; i < lists->n; i++) {
+		struct list *l = &lists->items[i];
+		struct rk_check *c = &rows->items[from + i];
+		c->targets = rk_arena_array(arena, l->n + 1, sizeof(*c->targets));
+		memcpy(c->targets, l->items, l->n * sizeof(*c->targets));
+		c->n_targets = l->n;
+		c->folded = rk_nodeset_fold(arena, c->targets, c->n_targets);
+		if (l->numbers)
+			c->value = range_text(arena, l->low, l->high);
+		else if (l->mixed_value)
+			c->value = NULL;
+		if (l->mixed_expected)
+			c->expected = NULL;
+		free(l->items);
+	}
+	free(lists->items);
+}
+
+static void rule_rows(struct rk_judge *j, size_t r, struct rows *all)
+{
+	struct rk_map *keys RK_CLEANUP_MAP = rk_map_new();
+	struct rows rows = { 0 };
+	struct lists lists = { 0 };
+
+	for (size_t t = 0; t < j->n; t++) {
+		const struct rk_outcome *o = rk_outcome_of(j, r, t);
+		if (o->applies)
+			add_to_row(&j->profile->rules[r], o, j->targets[t].target->name, keys, &rows, &lists, j->arena);
+	}
+	finish_rows(&rows, &lists, j->arena, 0);
+	for (size_t i = 0; i < rows.n; i++)
+		*rk_vec_push(all) = rows.items[i];
+	free(rows.items);
+}
+
+/* Targets that brought nothing: unknown, with what is known about why. */
+static void reach_rows(struct rk_judge *j, struct rows *all)
+{
+	static const struct rk_rule rule = { .id = "ssh", .severity = "critical", .message = "the target answers",
+					     .hint = "check the VM, its address and its host key" };
+	struct rk_map *keys RK_CLEANUP_MAP = rk_map_new();
+	struct rows rows = { 0 };
+	struct lists lists = { 0 };
+
+	for (size_t t = 0; t < j->n; t++) {
+		const struct rk_target *target = j->targets[t].target;
+		struct rk_outcome o = { .verdict = j->reached[t] ? RK_V_PASS : RK_V_UNKNOWN, .expected = "answers" };
+		const struct rk_evidence *e = target->n_evidence ? &target->evidence[0] : NULL;
+		o.value = j->reached[t] ? "answers" : !e ? "no evidence" : "unreachable";
+		if (!j->reached[t] && e && e->err_len) {
+			struct rk_str text RK_CLEANUP_STR = RK_STR_INIT;
+			rk_str_add(&text, "unreachable: ");
+			rk_str_add_escaped(&text, e->err, e->err_len < 200 ? e->err_len : 200);
+			o.value = rk_arena_strdup(j->arena, rk_str_text(&text));
+		}
+		add_to_row(&rule, &o, target->name, keys, &rows, &lists, j->arena);
+	}
+	finish_rows(&rows, &lists, j->arena, 0);
+	for (size_t i = 0; i < rows.n; i++)
+		*rk_vec_push(all) = rows.items[i];
+	free(rows.items);
+}
+
+static int row_rank(const char *verdict)
+{
+	static const char *const order[] = { "fail", "unknown", "warn", "pass", "skipped" };
+
+	for (int i = 0; i < (int)RK_ARRAY_SIZE(order); i++) {
+		if (strcmp(order[i], verdict) == 0)
+			return i;
+	}
+	return (int)RK_ARRAY_SIZE(order);
+}
+
+static void sort_rows(const struct rows *rows, struct rk_judge *j, struct rk_report *ret)
+{
+	ret->checks = rk_arena_array(j->arena, rows->n + 1, sizeof(*ret->checks));
+	for (int rank = 0; rank <= 5; rank++) {
+		for (size_t i = 0; i < rows->n; i++) {
+			if (row_rank(rows->items[i].verdict) == rank)
+				ret->checks[ret->n_checks++] = rows->items[i];
+		}
+	}
+}
+
+/* fail > unknown > warn > pass; nothing judged at all is not known. The reach row counts only when it is bad: an answer is no measurement. */
+static const char *overall(const struct rk_report *report)
+{
+	int worst = 4;
+
+	for (size_t i = 0; i < report->n_checks; i++) {
+		int rank = row_rank(report->checks[i].verdict);
+		if (strcmp(report->checks[i].id, "ssh") == 0 && rank == 3)
+			continue;
+		worst = rank < worst ? rank : worst;
+	}
+	static const char *const words[] = { "fail", "unknown", "warn", "pass", "unknown" };
+	return words[worst];
+}
+
+int rk_judge(const struct rk_hprofile *profile, const char *level, const struct rk_target *targets, size_t n, struct rk_arena *arena,
+	     struct rk_report *ret, struct rk_err *err)
+{
+	struct rk_judge j = { .profile = profile, .arena = arena, .n = n };
+	struct rows rows = { 0 };
+
+	if (!rk_level_parse(level ? level : "quick", &j.level))
+		return rk_err_set(err, RK_INVALID, "unknown level \"%s\": quick, standard or deep", level);
+	if (!n)
+		return rk_err_set(err, RK_INVALID, "nothing to validate: no targets");
+	j.targets = rk_arena_array(arena, n, sizeof(*j.targets));
+	j.reached = rk_arena_array(arena, n, sizeof(*j.reached));
+	j.outcomes = rk_arena_array(arena, n * (profile->n_rules + 1), sizeof(*j.outcomes));
+	for (size_t i = 0; i < n; i++)
+		read_target(&j, i, &targets[i]);
+	size_domains(&j);
+	memset(ret, 0, sizeof(*ret));
+	j.scratch = rk_xcalloc(RK_INSTANCES_MAX, sizeof(*j.scratch));
+	reach_rows(&j, &rows);
+	for (size_t r = 0; r < profile->n_rules; r++) {
+		if (!level_has(&j, &profile->rules[r]))
+			continue;
+		judge_rule(&j, r);
+		rule_rows(&j, r, &rows);
+	}
+	sort_rows(&rows, &j, ret);
+	free(rows.items);
+	free(j.scratch);
+	ret->verdict = overall(ret);
+	ret->level = level ? level : "quick";
+	ret->profile = rk_arena_strdup(arena, profile->name);
+	ret->targets = n;
+	rk_judge_causes(&j, ret);
+	return 0;
+}
+
+int rk_report_rc(const struct rk_report *report, bool strict)
+{
+	if (strcmp(report->verdict, "fail") == 0)
+		return RK_UNHEALTHY;
+	if (strcmp(report->verdict, "unknown") == 0)
+		return RK_UNREACHABLE;
+	return strict && strcmp(report->verdict, "warn") == 0 ? RK_UNHEALTHY : 0;
+}

@@ -1,0 +1,38 @@
+/* Private to judge.c, scope.c and cause.c. */
+#pragma once
+#include "provision/health/rules.h"
+
+enum { RK_INSTANCES_MAX = 4096 };
+
+/* What one rule says about one target. */
+struct rk_outcome {
+	enum rk_verdict verdict;
+	bool applies;                /* false: of no concern to this target (other kind): no row at all */
+	bool blocked;                /* skipped because of the check before it */
+	const char *value, *expected;
+	double low, high;            /* of passing numbers */
+	bool has_numbers;
+};
+struct rk_judge {
+	const struct rk_hprofile *profile;
+	enum rk_level level;
+	struct rk_arena *arena;
+	struct rk_target_metrics *targets;
+	bool *reached;               /* per target: something came back */
+	size_t n;
+	struct rk_outcome *outcomes; /* [rule][target] */
+	struct rk_instance *scratch; /* RK_INSTANCES_MAX, used by one rule and target at a time */
+};
+static inline struct rk_outcome *rk_outcome_of(const struct rk_judge *j, size_t rule, size_t target)
+{
+	return &j->outcomes[rule * j->n + target];
+}
+/* The worst instances of a target as one text: "gpu=1,gpu=2: 16". */
+void rk_outcome_fold(struct rk_judge *j, const struct rk_rule *rule, const struct rk_instance *instances, size_t n, struct rk_outcome *outcome);
+/* Rules across instances: all-equal, outlier. Fills the outcomes of the rule for all targets that apply. */
+void rk_judge_scope(struct rk_judge *j, size_t rule);
+/* Evidence of a target that the rule may look at: calls fn for each usable one. Returns how many; else *ret_reason says why none. */
+size_t rk_rule_sources(const struct rk_judge *j, const struct rk_rule *rule, size_t target, const struct rk_metrics **ret, size_t max,
+		       const char **ret_reason, enum rk_verdict *ret_verdict);
+/* Root causes of the failed outcomes, most fundamental first. */
+void rk_judge_causes(struct rk_judge *j, struct rk_report *ret);
