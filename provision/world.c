@@ -1,0 +1,138 @@
+#include "provision/world.h"
+
+#include <string.h>
+
+#include "inventory/base/json.h"
+#include "provision/sim.h"
+
+/* Drivers, the environment and the world look at the same snapshot. */
+static void point_to(struct rk_world *world, struct rk_site *site)
+{
+	world->site = site;
+	world->env.site = site;
+	if (world->hv)
+		world->hv->site = site;
+	if (world->nvl)
+		world->nvl->site = site;
+	if (world->ib)
+		world->ib->site = site;
+}
+
+int rk_world_drivers(struct rk_world *world, struct rk_err *err)
+{
+	int rc = 0;
+
+	world->env.site = world->site;
+	if (!world->hv)
+		rc = world->sim ? rk_sim_hv(world->sim, &world->env, &world->hv, err) : rk_hv_libvirt(&world->env, &world->hv, err);
+	if (rc == 0 && !world->nvl)
+		rc = world->sim ? rk_sim_nvl(world->sim, &world->env, &world->nvl, err) : rk_nvl_open(&world->env, &world->nvl, err);
+	if (rc == 0 && !world->ib)
+		rc = world->sim ? rk_sim_ib(world->sim, &world->env, &world->ib, err) : rk_ib_open(&world->env, &world->ib, err);
+	return rc;
+}
+
+int rk_world_refresh(struct rk_world *world, struct rk_err *err)
+{
+	struct rk_site *fresh = NULL, *old = world->site;
+	int rc = rk_store_snapshot(world->store, &fresh, err);
+
+	if (rc != 0)
+		return rc;
+	point_to(world, fresh);
+	rk_site_free(old);
+	return 0;
+}
+
+void rk_world_close(struct rk_world *world)
+{
+	if (world->hv)
+		world->hv->ops->free(world->hv);
+	if (world->nvl)
+		world->nvl->ops->free(world->nvl);
+	if (world->ib)
+		world->ib->ops->free(world->ib);
+	world->hv = NULL;
+	world->nvl = NULL;
+	world->ib = NULL;
+	if (world->sim)
+		rk_sim_close(world->sim);
+	world->sim = NULL;
+	rk_site_free(world->site);
+	world->site = NULL;
+	world->env.site = NULL;
+	rk_store_close(world->store);
+	world->store = NULL;
+}
+
+/* --- guests -------------------------------------------------------------------------------------------------------------------- */
+
+struct rk_vm_conn {
+	struct rk_ssh *ssh;               /* a real guest */
+	struct rk_sim *sim;               /* or the twin's */
+	int tray;
+};
+
+/* spec.ssh.user of the VM's cluster; in the arena, NULL when there is none. */
+static const char *guest_user(const struct rk_cluster *cluster, struct rk_arena *arena)
+{
+	struct rk_json *spec RK_CLEANUP_JSON = NULL;
+	struct rk_err ignored RK_CLEANUP_ERR = RK_ERR_INIT;
+
+	if (!cluster->spec || rk_json_parse(cluster->name, cluster->spec, strlen(cluster->spec), &spec, &ignored) != 0)
+		return NULL;
+	return rk_arena_strdup(arena, rk_jstr(rk_jget(rk_jget(rk_json_root(spec), "ssh"), "user")));
+}
+
+static int open_guest(struct rk_world *world, const struct rk_vm *vm, struct rk_ssh **ret, struct rk_err *err)
+{
+	struct rk_arena *arena RK_CLEANUP_ARENA = rk_arena_new();
+	struct rk_ssh_limits limits = { .total_ms = world->env.timeout_ms, .idle_ms = world->env.timeout_ms };
+	const struct rk_tray *tray = vm->tray == RK_NONE ? NULL : &world->site->trays[vm->tray];
+
+	if (!vm->address || !*vm->address)
+		return rk_err_set(err, RK_UNREACHABLE, "vm \"%s\": no address is known", vm->name);
+	if (!vm->host_key_public)
+		return rk_err_set(err, RK_UNREACHABLE, "vm \"%s\": no host key is known, and none that was not pinned is trusted", vm->name);
+	struct rk_ssh_target target = {
+		.host = vm->address,
+		.port = vm->ssh_port,
+		.user = guest_user(&world->site->clusters[vm->cluster], arena),
+		.host_key = vm->host_key_public,
+		.identity_file = tray ? tray->ssh.identity_file : NULL,
+	};
+	int rc = rk_ssh_open(&target, &limits, world->env.trace, world->env.cancel, ret, err);
+	return rc == 0 || rc == RK_CANCELLED ? rc : (rk_err_while(err, "vm \"%s\"", vm->name), rc);
+}
+
+int rk_vm_connect(struct rk_world *world, int vm, struct rk_vm_conn **ret, struct rk_err *err)
+{
+	struct rk_vm_conn *conn = rk_xcalloc(1, sizeof(*conn));
+	int rc = 0;
+
+	conn->sim = world->sim;
+	conn->tray = world->site->vms[vm].tray;
+	if (!world->sim)
+		rc = open_guest(world, &world->site->vms[vm], &conn->ssh, err);
+	if (rc != 0) {
+		free(conn);
+		return rc;
+	}
+	*ret = conn;
+	return 0;
+}
+
+int rk_vm_run(struct rk_vm_conn *conn, const char *const *argv, struct rk_ssh_result *result, struct rk_err *err)
+{
+	if (conn->sim)
+		return rk_sim_guest_run(conn->sim, conn->tray, argv, result, err);
+	return rk_ssh_run(conn->ssh, argv, NULL, 0, result, err);
+}
+
+void rk_vm_close(struct rk_vm_conn *conn)
+{
+	if (!conn)
+		return;
+	rk_ssh_close(conn->ssh);
+	free(conn);
+}
