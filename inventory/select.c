@@ -140,6 +140,38 @@ static bool in_group(const struct context *c, size_t i, const char *group, const
 	return tray >= 0 ? tray_has_vm_of(c->site, tray, group, value) : rack_has_vm_of(c->site, rack, group, value);
 }
 
+static int no_such(const char *word, const char *name, const char *const *names, size_t n, struct rk_err *err)
+{
+	const char *near = rk_near_name(name, names, n);
+
+	rk_err_set(err, RK_NOT_FOUND, "no %s \"%s\"", word, name);
+	if (near)
+		rk_err_hint(err, "did you mean \"%s\"?", near);
+	return RK_NOT_FOUND;
+}
+
+/* Names of a whole array of the site, for hints. */
+#define NAMES_OF(array, count, names)                     \
+	for (size_t i_ = 0; i_ < (count); i_++)           \
+		(names)[i_] = (array)[i_].name
+
+/* Does the object that a group names exist? */
+static int check_value(const struct rk_site *site, const char *group, const char *value, struct rk_err *err)
+{
+	size_t most = site->n_racks + site->n_clusters + site->n_tenants, n = 0;
+	const char **names RK_CLEANUP_FREE = rk_xcalloc(most, sizeof(*names));
+
+	if (rk_streq(group, "rack") && rk_find_rack(site, value) < 0)
+		NAMES_OF(site->racks, n = site->n_racks, names);
+	else if (rk_streq(group, "cluster") && rk_find_cluster(site, value) < 0)
+		NAMES_OF(site->clusters, n = site->n_clusters, names);
+	else if (rk_streq(group, "tenant") && rk_find_tenant(site, value) < 0)
+		NAMES_OF(site->tenants, n = site->n_tenants, names);
+	else
+		return 0;
+	return no_such(group, value, names, n, err);
+}
+
 static int check_group(const struct rk_site *site, const char *group, const char *value, struct rk_err *err)
 {
 	static const char *const words[] = { "all", "rack", "cluster", "tenant", "state" };
@@ -154,14 +186,15 @@ static int check_group(const struct rk_site *site, const char *group, const char
 		rk_err_hint(err, "groups are @all, @rack:R, @cluster:C, @tenant:T, @state:S");
 		return RK_INVALID;
 	}
-	if ((w == 1 && rk_find_rack(site, value) < 0) || (w == 2 && rk_find_cluster(site, value) < 0) || (w == 3 && rk_find_tenant(site, value) < 0))
-		return rk_err_set(err, RK_NOT_FOUND, "no %s \"%s\"", group, value);
-	if (w != 4)
-		return 0;
+	if (!rk_streq(group, "state"))
+		return check_value(site, group, value, err);
 	for (size_t i = 0; i < RK_ARRAY_SIZE(states); i++)
 		if (strcmp(states[i], value) == 0)
 			return 0;
-	return rk_err_set(err, RK_INVALID, "no state \"%s\"", value);
+	no_such("state", value, states, RK_ARRAY_SIZE(states), err);
+	if (err)
+		err->rc = RK_INVALID;
+	return RK_INVALID;
 }
 
 static int resolve_group(void *ctx, const char *text, struct rk_arena *arena, struct rk_nodeset *ret, struct rk_err *err)
@@ -190,19 +223,20 @@ static int not_found(const struct context *c, const char *name, struct rk_err *e
 
 	for (size_t i = 0; i < n; i++)
 		names[i] = c->kind->name(c->site, i);
-	rk_err_set(err, RK_NOT_FOUND, "no %s \"%s\"", c->kind->word, name);
-	const char *near = rk_near_name(name, names, n);
-	if (near)
-		rk_err_hint(err, "did you mean \"%s\"?", near);
-	return RK_NOT_FOUND;
+	return no_such(c->kind->word, name, names, n, err);
 }
 
 /* Marks what the selection names with `mark`. */
 static int mark(const struct context *c, const char *selection, char *marks, char value, struct rk_arena *arena, struct rk_err *err)
 {
-	struct rk_nodeset set;
+	struct rk_nodeset set = { 0 };
 	int rc = rk_nodeset_parse(selection, resolve_group, (void *)c, arena, &set, err);
 
+	/* Judged by the caller: leaving out nobody is no error, selecting nobody is one. */
+	if (rc == RK_NOT_FOUND && set.names) {
+		rk_err_clear(err);
+		return 0;
+	}
 	for (size_t i = 0; !rc && i < set.n; i++) {
 		int at = c->kind->find(c->site, set.names[i]);
 		if (at < 0)

@@ -70,9 +70,12 @@ static int by_name(const void *a, const void *b)
 
 void rk_nodeset_sort(struct rk_nodeset *set)
 {
-	size_t n = 0;
+	size_t n = 0, sorted = 1;
 
-	if (set->n)
+	/* What an expression expands to is mostly in order already. */
+	while (sorted < set->n && rk_natural_cmp(set->names[sorted - 1], set->names[sorted]) <= 0)
+		sorted++;
+	if (sorted < set->n)
 		qsort(set->names, set->n, sizeof(*set->names), by_name);
 	for (size_t i = 0; i < set->n; i++)
 		if (!n || strcmp(set->names[n - 1], set->names[i]) != 0)
@@ -261,63 +264,80 @@ static int parse_item(struct parser *p, struct rk_nodeset *ret)
 
 /* ---- set algebra ---------------------------------------------------------------------------------------------------------- */
 
-/* Which of (only in a, in both, only in b) an operator keeps. */
+/* Which of (only in a, in both, only in b) an operator keeps. ',' is no row: unions are joined unsorted and sorted once at the end,
+ * so that long comma lists stay linear. */
 static const struct {
 	char op;
 	bool a, both, b;
-} operators[] = { { ',', true, true, true }, { '!', true, false, false }, { '&', false, true, false }, { '^', true, false, true } };
+} operators[] = { { '!', true, false, false }, { '&', false, true, false }, { '^', true, false, true } };
 
-static void combine(struct rk_arena *arena, size_t op, struct rk_nodeset *a, struct rk_nodeset *b)
+static void combine(size_t op, struct names *names, struct rk_nodeset *b)
 {
-	struct rk_nodeset out = { rk_arena_array(arena, a->n + b->n, sizeof(char *)), 0 };
+	struct rk_nodeset a = { names->items, names->n };
+	struct names out = { 0 };
 	size_t i = 0, j = 0;
 
-	rk_nodeset_sort(a);
+	rk_nodeset_sort(&a);
 	rk_nodeset_sort(b);
-	while (i < a->n || j < b->n) {
-		int d = i == a->n ? 1 : j == b->n ? -1 : rk_natural_cmp(a->names[i], b->names[j]);
+	while (i < a.n || j < b->n) {
+		int d = i == a.n ? 1 : j == b->n ? -1 : rk_natural_cmp(a.names[i], b->names[j]);
 		bool keep = d < 0 ? operators[op].a : d > 0 ? operators[op].b : operators[op].both;
 		if (keep)
-			out.names[out.n++] = d <= 0 ? a->names[i] : b->names[j];
+			*rk_vec_push(&out) = d <= 0 ? a.names[i] : b->names[j];
 		i += d <= 0;
 		j += d >= 0;
 	}
-	*a = out;
+	free(names->items);
+	*names = out;
+}
+
+static int parse_operand(struct parser *p, struct names *names)
+{
+	char op = *p->at;
+	const char *start = p->at++;
+	struct rk_nodeset next;
+	size_t row = 0;
+
+	while (row < RK_ARRAY_SIZE(operators) && operators[row].op != op)
+		row++;
+	if (row == RK_ARRAY_SIZE(operators) && op != ',')
+		return fail_at(p, start, "an unexpected character");
+	int rc = parse_item(p, &next);
+	if (rc)
+		return rc;
+	if (op != ',') {
+		combine(row, names, &next);
+		return 0;
+	}
+	if (names->n + next.n > RK_NODESET_MAX)
+		return fail_at(p, start, "more names than 2000000");
+	for (size_t i = 0; i < next.n; i++)
+		*rk_vec_push(names) = next.names[i];
+	return 0;
 }
 
 int rk_nodeset_parse(const char *text, rk_group_fn *group, void *ctx, struct rk_arena *arena, struct rk_nodeset *ret, struct rk_err *err)
 {
 	struct parser p = { text, text, arena, err, group, ctx };
-	struct rk_nodeset set, next;
+	struct rk_nodeset set = { 0 };
+	struct names names = { 0 };
 	int rc = parse_item(&p, &set);
 
-	while (!rc && *p.at) {
-		size_t op = 0;
-		while (op < RK_ARRAY_SIZE(operators) && operators[op].op != *p.at)
-			op++;
-		if (op == RK_ARRAY_SIZE(operators))
-			return fail_at(&p, p.at, "an unexpected character");
-		p.at++;
-		rc = parse_item(&p, &next);
-		if (rc)
-			break;
-		if (operators[op].op == ',') {
-			/* Unions are joined unsorted: one sort at the end keeps long comma lists linear. */
-			struct rk_nodeset joined = { rk_arena_array(arena, set.n + next.n, sizeof(char *)), set.n + next.n };
-			memcpy(joined.names, set.names, set.n * sizeof(char *));
-			memcpy(joined.names + set.n, next.names, next.n * sizeof(char *));
-			set = joined;
-		} else {
-			combine(arena, op, &set, &next);
-		}
+	for (size_t i = 0; !rc && i < set.n; i++)
+		*rk_vec_push(&names) = set.names[i];
+	while (!rc && *p.at)
+		rc = parse_operand(&p, &names);
+	if (!rc) {
+		set = (struct rk_nodeset){ rk_arena_array(arena, names.n, sizeof(char *)), names.n };
+		if (names.n)
+			memcpy(set.names, names.items, names.n * sizeof(char *));
+		rk_nodeset_sort(&set);
+		*ret = set;
+		if (!set.n)
+			rc = rk_err_set(err, RK_NOT_FOUND, "the selection \"%s\" is empty", text);
 	}
-	if (rc)
-		return rc;
-	rk_nodeset_sort(&set);
-	if (!set.n)
-		return rk_err_set(err, RK_INVALID, "the selection \"%s\" is empty", text);
-	*ret = set;
-	return 0;
+	free(names.items);
+	return rc;
 }
 
 /* ---- folding -------------------------------------------------------------------------------------------------------------- */

@@ -19,7 +19,8 @@ struct rk_nodeset {
 /* Resolves "@name" (without the '@') to names; returns RK_NOT_FOUND for an unknown group. NULL resolver: groups are an error. */
 typedef int rk_group_fn(void *ctx, const char *group, struct rk_arena *arena, struct rk_nodeset *ret, struct rk_err *err);
 
-/* An empty result is an error (RK_INVALID) unless it is an empty difference of a non-empty set: that too. Errors name the column. */
+/* Syntax errors are RK_INVALID and name the column. An empty result is RK_NOT_FOUND; alone of all errors it sets *ret (n = 0, names not
+ * NULL), for callers to whom an empty set is no error. */
 int rk_nodeset_parse(const char *text, rk_group_fn *group, void *ctx, struct rk_arena *arena, struct rk_nodeset *ret, struct rk_err *err);
 /* Sorts and removes doubles in place. */
 void rk_nodeset_sort(struct rk_nodeset *set);

@@ -105,6 +105,80 @@ static void folding_loses_nothing(void **state)
 	}
 }
 
+/* The same for names that mix padding, dimensions, suffixes, long numbers and plain words. */
+static void folding_loses_nothing_of_odd_names(void **state)
+{
+	static const char *const forms[] = { "r%d", "r%02d", "r%03d", "r%d-t%02d", "r%02d-t%d-f%d", "n%dx%02dy%03d", "host%d-eth%d", "x%d.y", "%d", "%02d-%d", "word" };
+	unsigned seed = 11;
+
+	(void)state;
+	for (int round = 0; round < 2000; round++) {
+		struct rk_arena *arena RK_CLEANUP_ARENA = rk_arena_new();
+		struct rk_nodeset set = { rk_arena_array(arena, 60, sizeof(char *)), 0 }, again;
+		size_t kinds = 1 + (size_t)rand_r(&seed) % RK_ARRAY_SIZE(forms);
+		for (int i = rand_r(&seed) % 59; i >= 0; i--) {
+			/* Near 9/10 and 99/100, where the number of digits changes, and beyond what fits a long. */
+			int a = rand_r(&seed) % 4 + (rand_r(&seed) % 2 ? 8 : 98), b = rand_r(&seed) % 12, c = rand_r(&seed) % 3;
+#pragma GCC diagnostic push
+#pragma GCC diagnostic ignored "-Wformat-nonliteral"
+			const char *name = rk_arena_printf(arena, forms[(size_t)rand_r(&seed) % kinds], a, b, c);
+#pragma GCC diagnostic pop
+			set.names[set.n++] = i % 17 ? name : rk_arena_printf(arena, "%s123456789012345678901234567890", name);
+		}
+		rk_nodeset_sort(&set);
+		const char *folded = rk_nodeset_fold(arena, set.names, set.n);
+		RK_CLEANUP_ERR struct rk_err err = RK_ERR_INIT;
+		if (rk_nodeset_parse(folded, NULL, NULL, arena, &again, &err))
+			fail_msg("%s: %s", folded, err.message);
+		if (again.n != set.n)
+			fail_msg("%zu names became %zu: %s", set.n, again.n, folded);
+		for (size_t i = 0; i < set.n; i++)
+			assert_string_equal(again.names[i], set.names[i]);
+	}
+}
+
+static void natural_order_compares_numbers(void **state)
+{
+	static const char *const order[] = { "", "a", "a1", "a01", "a2", "a9", "a10", "a10b", "a99999999999999999999", "a100000000000000000000", "a-1", "b" };
+
+	(void)state;
+	for (size_t i = 0; i < RK_ARRAY_SIZE(order); i++)
+		for (size_t j = 0; j < RK_ARRAY_SIZE(order); j++) {
+			int d = rk_natural_cmp(order[i], order[j]), back = rk_natural_cmp(order[j], order[i]);
+			assert_int_equal(d == 0, i == j);
+			assert_int_equal(d < 0, back > 0);
+		}
+	for (size_t i = 2; i < 9; i++)
+		assert_true(rk_natural_cmp(order[i], order[i + 1]) < 0);
+}
+
+static void unions_do_not_add_up_beyond_the_limit(void **state)
+{
+	RK_CLEANUP_ERR struct rk_err err = RK_ERR_INIT;
+	struct rk_arena *arena RK_CLEANUP_ARENA = rk_arena_new();
+	struct rk_nodeset set;
+
+	(void)state;
+	assert_int_equal(rk_nodeset_parse("a[1-1500000],b[1-1500000]", NULL, NULL, arena, &set, &err), RK_INVALID);
+	assert_non_null(strstr(err.message, "more names than"));
+}
+
+static void a_long_list_of_names_is_read_in_linear_memory(void **state)
+{
+	struct rk_arena *arena RK_CLEANUP_ARENA = rk_arena_new();
+	struct rk_str text RK_CLEANUP_STR = RK_STR_INIT;
+	struct rk_nodeset set;
+
+	(void)state;
+	for (int i = 0; i < 200000; i++)
+		rk_str_addf(&text, "%sn%d", i ? "," : "", 199999 - i);
+	assert_int_equal(rk_nodeset_parse(rk_str_text(&text), NULL, NULL, arena, &set, NULL), 0);
+	assert_int_equal(set.n, 200000);
+	assert_string_equal(set.names[199999], "n199999");
+	assert_true(rk_arena_bytes(arena) < (size_t)64 << 20);
+	assert_string_equal(rk_nodeset_fold(arena, set.names, set.n), "n[0-199999]");
+}
+
 static void a_million_names_fold_to_one_text(void **state)
 {
 	struct rk_arena *arena RK_CLEANUP_ARENA = rk_arena_new();
@@ -113,6 +187,19 @@ static void a_million_names_fold_to_one_text(void **state)
 	(void)state;
 	assert_string_equal(round_trip(arena, "r[00001-55555]-t[01-18]", &n), "r[00001-55555]-t[01-18]");
 	assert_int_equal(n, 999990);
+}
+
+static void an_empty_result_is_told_apart_from_an_error(void **state)
+{
+	struct rk_arena *arena RK_CLEANUP_ARENA = rk_arena_new();
+	struct rk_nodeset set = { 0 };
+
+	(void)state;
+	assert_int_equal(rk_nodeset_parse("a[", NULL, NULL, arena, &set, NULL), RK_INVALID);
+	assert_null(set.names);
+	assert_int_equal(rk_nodeset_parse("a&b", NULL, NULL, arena, &set, NULL), RK_NOT_FOUND);
+	assert_non_null(set.names);
+	assert_int_equal(set.n, 0);
 }
 
 static int two_groups(void *ctx, const char *group, struct rk_arena *arena, struct rk_nodeset *ret, struct rk_err *err)
@@ -145,7 +232,12 @@ int main(void)
 		cmocka_unit_test(expands_and_folds),
 		cmocka_unit_test(errors_name_the_column),
 		cmocka_unit_test(folding_loses_nothing),
+		cmocka_unit_test(folding_loses_nothing_of_odd_names),
+		cmocka_unit_test(natural_order_compares_numbers),
+		cmocka_unit_test(unions_do_not_add_up_beyond_the_limit),
+		cmocka_unit_test(a_long_list_of_names_is_read_in_linear_memory),
 		cmocka_unit_test(a_million_names_fold_to_one_text),
+		cmocka_unit_test(an_empty_result_is_told_apart_from_an_error),
 		cmocka_unit_test(groups_are_asked_from_the_caller),
 	};
 
