@@ -1,5 +1,6 @@
 /* InfiniBand topology from `ibnetdiscover` output: parse, place the HCAs of a site, check against the design. Pure. */
 #pragma once
+#include "inventory/base/str.h"
 #include "inventory/model.h"
 
 enum { RK_TOPOLOGY_MAX = 64 << 20 };
@@ -47,3 +48,8 @@ struct rk_ib_finding {
 /* Everything that is not as CLI.md "ib check" expects; n = 0 when clean. In the arena. */
 void rk_topology_check(const struct rk_topology *topology, const struct rk_site *site, int fabric, struct rk_arena *arena,
 		       struct rk_ib_finding **ret, size_t *ret_n);
+
+/* The fabric as it would be wired by the plan (rails, groups of 72 downlinks per leaf, spines of 144 ports), in the form of
+ * `ibnetdiscover`: for the twin. HCAs without a port GUID are left out. Above 144 leaves each rail (and each 144 groups) has spines of
+ * its own. Appends to out; what it writes is clean for rk_topology_check. Source of the numbers: NVIDIA's table per scalable unit. */
+void rk_topology_plan(const struct rk_site *site, int fabric, struct rk_str *out);

@@ -509,6 +509,44 @@ struct pairs {
 	size_t n, cap;
 };
 
+static int root_of(int *parent, int node)
+{
+	while (parent[node] != node)
+		node = parent[node] = parent[parent[node]];
+	return node;
+}
+
+/* Switches that reach each other carry the same number. Planes apart by design (one per rail) owe each other no links. */
+static int *components(const struct check *c)
+{
+	int *parent = rk_xcalloc(c->t->n_nodes, sizeof(*parent));
+
+	for (size_t i = 0; i < c->t->n_nodes; i++)
+		parent[i] = (int)i;
+	for (size_t i = 0; i < c->t->n_links; i++) {
+		const struct rk_iblink *l = &c->t->links[i];
+		if (c->t->nodes[l->node].is_switch && c->t->nodes[l->peer].is_switch)
+			parent[root_of(parent, l->node)] = root_of(parent, l->peer);
+	}
+	for (size_t i = 0; i < c->t->n_nodes; i++)
+		parent[i] = root_of(parent, (int)i);
+	return parent;
+}
+
+static void add_unlinked_pairs(const struct check *c, const struct rk_map *index, struct pairs *pairs)
+{
+	int *component RK_CLEANUP_FREE = components(c), *spines RK_CLEANUP_FREE = rk_xcalloc((size_t)c->spines, sizeof(*spines));
+	int n = 0;
+
+	for (size_t i = 0; i < c->t->n_nodes; i++)
+		if (c->t->nodes[i].level == 2)
+			spines[n++] = (int)i;
+	for (size_t leaf = 0; leaf < c->t->n_nodes; leaf++)
+		for (int s = 0; c->t->nodes[leaf].level == 1 && s < n; s++)
+			if (component[leaf] == component[spines[s]] && !rk_map_get_u64(index, port_key((int)leaf, spines[s]), NULL))
+				*rk_vec_push(pairs) = (struct pair){ (int)leaf, spines[s], 0 };
+}
+
 static void count_pairs(struct check *c, struct pairs *pairs)
 {
 	struct rk_map *index RK_CLEANUP_MAP = rk_map_new();
@@ -523,12 +561,8 @@ static void count_pairs(struct check *c, struct pairs *pairs)
 		else
 			pairs->items[at].links++;
 	}
-	if (c->has_core || !pairs->n || (uint64_t)c->leaves * (uint64_t)c->spines > PAIRS_MAX)
-		return;
-	for (size_t leaf = 0; leaf < c->t->n_nodes; leaf++)
-		for (size_t spine = 0; c->t->nodes[leaf].level == 1 && spine < c->t->n_nodes; spine++)
-			if (c->t->nodes[spine].level == 2 && !rk_map_get_u64(index, port_key((int)leaf, (int)spine), NULL))
-				*rk_vec_push(pairs) = (struct pair){ (int)leaf, (int)spine, 0 };
+	if (!c->has_core && pairs->n && (uint64_t)c->leaves * (uint64_t)c->spines <= PAIRS_MAX)
+		add_unlinked_pairs(c, index, pairs);
 }
 
 /* The number of links that most pairs have; the larger of two equally frequent ones. */

@@ -12,6 +12,7 @@
 
 #include "inventory/base/file.h"
 #include "inventory/base/str.h"
+#include "inventory/site_file.h"
 #include "inventory/topology.h"
 
 /* ---- generator ------------------------------------------------------------------------------------------------------------- */
@@ -653,6 +654,44 @@ static void one_switch_for_all_rails_is_no_fault(void **state)
 	rk_arena_free(r.arena);
 }
 
+static void the_plan_of_a_site_is_clean_for_the_check(void **state)
+{
+	static const char *const racks[] = { "{\"name\":\"r1\"}", "{\"name\":\"r[01-08]\"}", "{\"name\":\"r[01-64]\"}", "{\"name\":\"r[001-150]\"}",
+					     "{\"name\":\"r[1-40]\",\"profile\":\"hgx-generic\"}",
+					     "{\"name\":\"r[1-3]\",\"trays\":{\"absent\":[1,9]}},{\"name\":\"s1\",\"profile\":\"gb200-nvl72\"}" };
+
+	(void)state;
+	for (size_t i = 0; i < RK_ARRAY_SIZE(racks); i++) {
+		struct rk_site *site RK_CLEANUP_SITE = NULL;
+		struct rk_str json RK_CLEANUP_STR = RK_STR_INIT, text RK_CLEANUP_STR = RK_STR_INIT;
+		rk_str_addf(&json,
+			    "{\"apiVersion\":\"racksh/v1\",\"kind\":\"Site\",\"name\":\"s\",\"infiniband\":[{\"name\":\"ib0\",\"driver\":\"sim\"}],"
+			    "\"racks\":[%s]}",
+			    racks[i]);
+		assert_int_equal(rk_site_parse("s", json.text, json.len, &site, NULL), 0);
+		rk_site_invent(site);
+		rk_topology_plan(site, 0, &text);
+		struct result r = check_text(text.text, text.len, site);
+		assert_findings(&r, 0);
+		rk_arena_free(r.arena);
+	}
+}
+
+/* Planes that no cable joins owe each other no links; within a plane a pair without any is found. */
+static void a_pair_that_lost_all_its_links_is_found(void **state)
+{
+	struct plan *p CLEANUP_PLAN = make_plan(64, true);
+	struct rk_site *site RK_CLEANUP_SITE = make_site(64);
+
+	(void)state;
+	uplink(p, 7, 5, 0)->cut = uplink(p, 7, 5, 1)->cut = true;
+	struct result r = check_plan(p, site);
+	assert_findings(&r, 2);
+	assert_finding(&r, "uplinks", "leaf-g01-rail3 to spine05", "0 links, most leaf-spine pairs have 2");
+	assert_finding(&r, "oversubscription", "leaf-g01-rail3", "72 downlinks, but 70 uplinks");
+	rk_arena_free(r.arena);
+}
+
 static void bad_text_is_refused_with_its_place(void **state)
 {
 	static const struct {
@@ -755,6 +794,8 @@ int main(void)
 		cmocka_unit_test(a_site_without_guids_is_unknown_never_clean),
 		cmocka_unit_test(aggregation_nodes_of_the_switches_are_no_strangers),
 		cmocka_unit_test(one_switch_for_all_rails_is_no_fault),
+		cmocka_unit_test(the_plan_of_a_site_is_clean_for_the_check),
+		cmocka_unit_test(a_pair_that_lost_all_its_links_is_found),
 		cmocka_unit_test(bad_text_is_refused_with_its_place),
 		cmocka_unit_test(hostile_bytes_are_bounded_and_escaped),
 		cmocka_unit_test(a_cut_file_is_never_clean),
