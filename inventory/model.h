@@ -214,7 +214,8 @@ struct rk_site {
 	struct rk_site_index *index; /* private */
 };
 
-/* Builds the indexes and the derived fields (vm of a tray, spare, ranges). Called once by whoever filled a snapshot. */
+/* Builds the indexes and the derived fields (vm of a tray, spare). Called by whoever filled a snapshot, after everything else, ranges
+ * included, is set; again after a change. */
 void rk_site_seal(struct rk_site *site);
 void rk_site_free(struct rk_site *site);
 void rk_cleanup_site(struct rk_site **site);

@@ -554,6 +554,19 @@ static void examples_of_the_project_import(void **state)
 	}
 }
 
+static void written_identities_are_found_by_value(void **state)
+{
+	struct rk_site *s RK_CLEANUP_SITE = NULL;
+
+	(void)state;
+	assert_int_equal(rk_site_load("tests/fixtures/site/identities.json", &s, NULL), 0);
+	assert_int_equal(s->n_trays, 34);
+	assert_int_equal(rk_find_hca_guid(s, 0x5000e60300010131u), 3);
+	assert_int_equal(rk_find_gpu_guid(s, 0x4c8d000100010104u), 3);
+	assert_int_equal(s->trays[rk_find_tray(s, "r02-t17")].slot, 28);
+	assert_string_equal(s->racks[1].nvlink.ssh[8], "admin@r02-nvsw9");
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -576,6 +589,7 @@ int main(void)
 		cmocka_unit_test(a_difference_is_named_value_by_value),
 		cmocka_unit_test(invented_identities_are_complete_unique_and_repeatable),
 		cmocka_unit_test(examples_of_the_project_import),
+		cmocka_unit_test(written_identities_are_found_by_value),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
