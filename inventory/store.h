@@ -21,7 +21,7 @@ int rk_store_open(const char *uri, enum rk_store_mode mode, const struct rk_acto
 void rk_store_close(struct rk_store *store);
 void rk_cleanup_store(struct rk_store **store);
 #define RK_CLEANUP_STORE __attribute__((cleanup(rk_cleanup_store)))
-const char *rk_store_uri(const struct rk_store *store);
+const char *rk_store_uri(const struct rk_store *store); /* for messages: without a password */
 
 /* Reads everything at one revision. */
 int rk_store_snapshot(struct rk_store *store, struct rk_site **ret, struct rk_err *err);
@@ -38,6 +38,12 @@ int rk_store_put_site(struct rk_store *store, const struct rk_site *site, struct
 int rk_store_set_tray_cordon(struct rk_store *store, const char *tray, const char *reason, struct rk_err *err);
 int rk_store_set_rack_cordon(struct rk_store *store, const char *rack, const char *reason, struct rk_err *err);
 int rk_store_set_tray_faulty(struct rk_store *store, const char *tray, const char *reason, struct rk_err *err);
+int rk_store_set_tray_offline(struct rk_store *store, const char *tray, const char *reason, struct rk_err *err);
+int rk_store_add_image(struct rk_store *store, const struct rk_image *image, struct rk_err *err);
+int rk_store_remove_image(struct rk_store *store, const char *name, struct rk_err *err); /* RK_CONFLICT while a cluster uses it */
+int rk_store_add_reservation(struct rk_store *store, const char *tenant, const char *racks, int count, int64_t from_unix_ms, int64_t to_unix_ms,
+			     int64_t *ret_id, struct rk_err *err);
+int rk_store_remove_reservation(struct rk_store *store, int64_t id, struct rk_err *err);
 int rk_store_add_tenant(struct rk_store *store, const char *name, struct rk_err *err);
 int rk_store_remove_tenant(struct rk_store *store, const char *name, struct rk_err *err);
 
@@ -50,6 +56,10 @@ struct rk_new_cluster {
 int rk_store_add_cluster(struct rk_store *store, const struct rk_new_cluster *cluster, struct rk_err *err);
 int rk_store_set_cluster_state(struct rk_store *store, const char *cluster, enum rk_cluster_state state, int64_t op, struct rk_err *err);
 int rk_store_set_cluster_validation(struct rk_store *store, const char *cluster, const char *validation_json, struct rk_err *err);
+/* Grow, shrink: the spec as it is now; reasons NULL keeps the old ones. */
+int rk_store_set_cluster_spec(struct rk_store *store, const char *cluster, const char *spec, const char *reasons, struct rk_err *err);
+/* The cluster and its VMs (CLUSTER-NN); names of partitions stay as the switches know them. RK_CONFLICT when a new name is taken. */
+int rk_store_rename_cluster(struct rk_store *store, const char *cluster, const char *name, struct rk_err *err);
 int rk_store_remove_cluster(struct rk_store *store, const char *cluster, struct rk_err *err); /* with its VMs, partitions, allocations */
 struct rk_new_vm {
 	const char *name, *cluster, *tray, *uuid, *address, *mac, *host_key_public, *host_key_private;
@@ -62,6 +72,8 @@ int rk_store_remove_vm(struct rk_store *store, const char *vm, struct rk_err *er
 int rk_store_set_vm_state(struct rk_store *store, const char *vm, enum rk_vm_state state, struct rk_err *err);
 /* The private host key of a VM, while it is kept (until the guest was seen with it); *ret NULL when it is gone. malloc'ed; wipe it. */
 int rk_store_vm_host_key(struct rk_store *store, const char *vm, char **ret, struct rk_err *err);
+/* The guest was seen with its key: the private half is no longer needed here. */
+int rk_store_clear_vm_host_key(struct rk_store *store, const char *vm, struct rk_err *err);
 int rk_store_add_nvl_partition(struct rk_store *store, const char *rack, int id, const char *cluster, const char *name, struct rk_err *err);
 int rk_store_remove_nvl_partition(struct rk_store *store, const char *rack, int id, struct rk_err *err);
 int rk_store_add_ib_partition(struct rk_store *store, const char *fabric, uint16_t pkey, const char *cluster, const char *name, bool full,

@@ -1,0 +1,57 @@
+/* What the files of the store share. Private to inventory/store*.c. */
+#pragma once
+#include "inventory/db.h"
+#include "inventory/store.h"
+
+struct rk_store {
+	char *uri;               /* as given */
+	char *shown;             /* the same without password */
+	struct rk_db *db;
+	enum rk_store_mode mode;
+	char *user, *host, *by;  /* by: "user@host pid" */
+	long pid;
+	bool blank;              /* db is an empty stand-in in memory for a store that is not there yet */
+	int schema;
+	bool in_change;
+	int64_t revision;        /* inside a change: what it started from */
+	char *what;              /* inside a change: its description, for whoever runs into it; the first one wins */
+};
+
+struct rk_migration {
+	int schema;                    /* number reached by it */
+	const char *const *statements; /* ends with NULL */
+};
+extern const struct rk_migration rk_store_migrations[]; /* ends with schema == 0 */
+extern const char *const rk_store_tables[];             /* of the newest schema; ends with NULL */
+int rk_store_newest_schema(void);
+/* Reads the schema number of a database; 0 when it holds no store. */
+int rk_store_read_schema(struct rk_db *db, int *ret, struct rk_err *err);
+/* Runs the migrations from `from` up to `to` inside one write transaction; another process may have been faster. */
+int rk_store_apply_schema(struct rk_db *db, int to, struct rk_err *err);
+
+/* Is the schema the one this program knows? RK_FAILED with a hint otherwise. */
+int rk_store_ready(const struct rk_store *store, struct rk_err *err);
+/* A function that changes things takes part in the caller's transaction, or runs in one of its own: rk_store_join begins one when there is
+ * none (*own), rk_store_part commits it (raising the revision), or rolls it back when rc is not 0. The "journal" variant leaves the revision
+ * alone: journal, leases and audit are no part of a snapshot. */
+int rk_store_join(struct rk_store *store, bool *own, struct rk_err *err);
+int rk_store_part(struct rk_store *store, bool own, int rc, struct rk_err *err);
+int rk_store_part_journal(struct rk_store *store, bool own, int rc, struct rk_err *err);
+/* Describes the running change, for the conflict message of others. */
+void rk_store_what(struct rk_store *store, const char *format, ...) __attribute__((format(printf, 2, 3)));
+
+/* A statement that may be refused by a constraint without ending the transaction (PostgreSQL would). guard, statements, unguard. */
+int rk_store_guard(struct rk_store *store, struct rk_err *err);
+void rk_store_unguard(struct rk_store *store, int rc);
+/* Is there a row? One text argument. */
+int rk_store_exists(struct rk_store *store, const char *sql, const char *name, bool *ret, struct rk_err *err);
+/* RK_NOT_FOUND `no <kind> "<name>"` when there is none. */
+int rk_store_need(struct rk_store *store, const char *kind, const char *sql, const char *name, struct rk_err *err);
+/* Next number of a counter ("op", "cluster", ...), never given twice. */
+int rk_store_next(struct rk_store *store, const char *counter, int64_t *ret, struct rk_err *err);
+int64_t rk_store_now_ms(void);
+
+/* Reads the snapshot inside the transaction that is open. */
+int rk_store_read_site(struct rk_store *store, struct rk_site **ret, struct rk_err *err);
+/* Places the HCAs of `site` on the leaves of every imported fabric and keeps that. */
+int rk_store_place_leaves(struct rk_store *store, struct rk_err *err);

@@ -1,0 +1,510 @@
+#include <string.h>
+
+#include "inventory/base/map.h"
+#include "inventory/profile.h"
+#include "inventory/store_impl.h"
+
+/* From rows to a snapshot. Positions in the inventory tables are the indexes of the snapshot, so no names are looked up on the way. */
+
+enum { COLUMNS_MAX = 32 };
+
+struct reader {
+	struct rk_site *site;
+	struct rk_arena *arena;
+	struct rk_map *tenants, *clusters;  /* name -> index; row id -> index */
+	const char *last[COLUMNS_MAX];      /* last text of each column: neighbours often say the same */
+};
+
+static const char *text(struct reader *r, const struct rk_db_row *row, int column)
+{
+	const char *value = rk_db_text(row, column);
+
+	if (!value)
+		return NULL;
+	if (!r->last[column] || strcmp(r->last[column], value) != 0)
+		r->last[column] = rk_arena_strdup(r->arena, value);
+	return r->last[column];
+}
+
+/* Texts joined by line feeds (no such text holds one). */
+static size_t split(struct reader *r, const char *joined, const char **ret, size_t max)
+{
+	size_t n = 0;
+
+	for (const char *at = joined; at && *at && n < max; n++) {
+		size_t len = strcspn(at, "\n");
+		ret[n] = rk_arena_strndup(r->arena, at, len);
+		at += len + (at[len] == '\n');
+	}
+	return n;
+}
+
+static const char **split_new(struct reader *r, const char *joined, size_t *ret_n)
+{
+	size_t max = joined && *joined ? 1 : 0;
+
+	for (const char *at = joined; at && *at; at++)
+		max += *at == '\n';
+	const char **list = max ? rk_arena_array(r->arena, max, sizeof(*list)) : NULL;
+	*ret_n = split(r, joined, list, max);
+	return list;
+}
+
+static void read_manager(struct reader *r, const struct rk_db_row *row, int column, struct rk_manager *m)
+{
+	m->driver = text(r, row, column);
+	m->ssh = split_new(r, rk_db_text(row, column + 1), &m->n_ssh);
+	m->ssh_text = text(r, row, column + 2);
+	m->url = text(r, row, column + 3);
+	m->credentials_file = text(r, row, column + 4);
+	m->ca_file = text(r, row, column + 5);
+}
+
+static void read_ssh(struct reader *r, const struct rk_db_row *row, int column, struct rk_ssh_conf *ssh)
+{
+	ssh->user = text(r, row, column);
+	ssh->port = (int)rk_db_int(row, column + 1);
+	ssh->known_hosts = text(r, row, column + 2);
+	ssh->identity_file = text(r, row, column + 3);
+}
+
+static int read_site_row(void *ctx, const struct rk_db_row *row, struct rk_err *err)
+{
+	struct reader *r = ctx;
+	struct rk_site *s = r->site;
+
+	(void)err;
+	s->name = text(r, row, 0);
+	s->region = text(r, row, 1);
+	s->pool = text(r, row, 2);
+	s->network.bridge = text(r, row, 3);
+	s->network.macvtap = text(r, row, 4);
+	s->network.user = rk_db_int(row, 5) != 0;
+	s->network.addresses = text(r, row, 6);
+	s->network.gateway = text(r, row, 7);
+	s->network.dns = split_new(r, rk_db_text(row, 8), &s->network.n_dns);
+	s->hypervisor.libvirt = text(r, row, 9);
+	s->hypervisor.qemu = text(r, row, 10);
+	s->hypervisor.arch = text(r, row, 11);
+	s->hypervisor.page_kib = (int)rk_db_int(row, 12);
+	s->versions = text(r, row, 13);
+	s->hooks = text(r, row, 14);
+	s->bmc = text(r, row, 15);
+	s->defaults.profile = text(r, row, 16);
+	s->defaults.libvirt = text(r, row, 17);
+	read_ssh(r, row, 18, &s->defaults.ssh);
+	s->defaults.n_nvme = (int)split(r, rk_db_text(row, 22), s->defaults.nvme, RK_NVME_MAX);
+	return 0;
+}
+
+static int read_profile(void *ctx, const struct rk_db_row *row, struct rk_err *err)
+{
+	struct reader *r = ctx;
+	int rc = rk_profile_load(rk_db_text(row, 0), r->arena, &r->site->profiles[r->site->n_profiles], err);
+
+	r->site->n_profiles++;
+	return rc;
+}
+
+static int read_fabric(void *ctx, const struct rk_db_row *row, struct rk_err *err)
+{
+	struct reader *r = ctx;
+	struct rk_fabric *f = &r->site->fabrics[r->site->n_fabrics++];
+
+	(void)err;
+	f->name = text(r, row, 0);
+	read_manager(r, row, 1, &f->manager);
+	f->partitions_file = text(r, row, 7);
+	f->pid_file = text(r, row, 8);
+	f->pkey_first = (uint16_t)rk_db_int(row, 9);
+	f->pkey_last = (uint16_t)rk_db_int(row, 10);
+	f->rate_gbps = (int)rk_db_int(row, 11);
+	f->oversubscription = rk_db_real(row, 12);
+	return 0;
+}
+
+/* A position that another row is meant to have: damage must not become a wild index. */
+static int position(const char *table, int64_t value, size_t n, int *ret, struct rk_err *err)
+{
+	if (value < 0 || (uint64_t)value >= n) {
+		rk_err_set(err, RK_FAILED, "the store is damaged: a row of \"%s\" refers to something that is not there", table);
+		rk_err_hint(err, "racksh store check");
+		return RK_FAILED;
+	}
+	*ret = (int)value;
+	return 0;
+}
+
+static int read_rack(void *ctx, const struct rk_db_row *row, struct rk_err *err)
+{
+	struct reader *r = ctx;
+	struct rk_rack *rack = &r->site->racks[r->site->n_racks++];
+	int rc = position("racks", rk_db_int(row, 2), r->site->n_profiles, &rack->profile, err);
+
+	rack->name = text(r, row, 0);
+	rack->location = text(r, row, 1);
+	rack->power_kw = rk_db_real(row, 3);
+	rack->cluster_uuid = text(r, row, 4);
+	read_manager(r, row, 5, &rack->nvlink);
+	rack->spares = (int)rk_db_int(row, 11);
+	rack->cordon = text(r, row, 12);
+	return rc;
+}
+
+static int read_tray(void *ctx, const struct rk_db_row *row, struct rk_err *err)
+{
+	struct reader *r = ctx;
+	struct rk_site *s = r->site;
+	struct rk_tray *t = &s->trays[s->n_trays];
+	int rc = position("trays", rk_db_int(row, 1), s->n_racks, &t->rack, err);
+
+	if (rc)
+		return rc;
+	struct rk_rack *rack = &s->racks[t->rack];
+	if (rack->n_trays++ == 0)
+		rack->first_tray = (int)s->n_trays;
+	t->name = text(r, row, 0);
+	t->number = (int)rk_db_int(row, 2);
+	t->slot = (int)rk_db_int(row, 3);
+	t->libvirt_uri = text(r, row, 4);
+	t->serial = text(r, row, 5);
+	read_ssh(r, row, 6, &t->ssh);
+	t->ssh_host = rk_db_text(row, 10) && strcmp(rk_db_text(row, 10), t->name) == 0 ? t->name : text(r, row, 10);
+	const char *before = r->last[11], *nvme = text(r, row, 11);
+	if (nvme && nvme == before && s->n_trays) {
+		memcpy(t->nvme, t[-1].nvme, sizeof(t->nvme));
+		t->n_nvme = t[-1].n_nvme;
+	}
+	if (!t->n_nvme)
+		t->n_nvme = (int)split(r, nvme, t->nvme, RK_NVME_MAX);
+	s->n_trays++;
+	return 0;
+}
+
+static int read_gpu(void *ctx, const struct rk_db_row *row, struct rk_err *err)
+{
+	struct reader *r = ctx;
+	struct rk_site *s = r->site;
+	struct rk_gpu *g = &s->gpus[s->n_gpus];
+	int rc = position("gpus", rk_db_int(row, 0), s->n_trays, &g->tray, err);
+
+	if (rc)
+		return rc;
+	g->index = (int)rk_db_int(row, 1);
+	g->module_id = (int)rk_db_int(row, 2);
+	/* Most GPUs sit where the profile says; its text is shared. */
+	const struct rk_profile *p = &s->profiles[s->racks[s->trays[g->tray].rack].profile];
+	const char *pci = rk_db_text(row, 3), *usual = g->index >= 0 && g->index < RK_GPUS_MAX ? p->gpu_pci[g->index] : NULL;
+	g->pci = pci && usual && strcmp(pci, usual) == 0 ? usual : text(r, row, 3);
+	g->serial = text(r, row, 4);
+	g->uuid = text(r, row, 5);
+	g->fabric_guid = (uint64_t)rk_db_int(row, 6);
+	if (s->trays[g->tray].n_gpus++ == 0)
+		s->trays[g->tray].first_gpu = (int)s->n_gpus;
+	s->n_gpus++;
+	return 0;
+}
+
+static int read_hca(void *ctx, const struct rk_db_row *row, struct rk_err *err)
+{
+	struct reader *r = ctx;
+	struct rk_site *s = r->site;
+	struct rk_hca *h = &s->hcas[s->n_hcas];
+	int rc = position("hcas", rk_db_int(row, 0), s->n_trays, &h->tray, err);
+
+	if (rc)
+		return rc;
+	h->rail = (int)rk_db_int(row, 1);
+	h->fabric = (int)rk_db_int(row, 2);
+	if (h->fabric >= (int)s->n_fabrics || h->fabric < RK_NONE)
+		return position("hcas", h->fabric, s->n_fabrics, &h->fabric, err);
+	const struct rk_profile *p = &s->profiles[s->racks[s->trays[h->tray].rack].profile];
+	const char *pci = rk_db_text(row, 3), *usual = h->rail >= 0 && h->rail < RK_RAILS_MAX ? p->hca_pci[h->rail] : NULL;
+	h->pci = pci && usual && strcmp(pci, usual) == 0 ? usual : text(r, row, 3);
+	h->port_guid = (uint64_t)rk_db_int(row, 4);
+	h->leaf = text(r, row, 5);
+	h->leaf_port = h->leaf ? (int)rk_db_int(row, 6) : 0;
+	if (s->trays[h->tray].n_hcas++ == 0)
+		s->trays[h->tray].first_hca = (int)s->n_hcas;
+	s->n_hcas++;
+	return 0;
+}
+
+static int read_image(void *ctx, const struct rk_db_row *row, struct rk_err *err)
+{
+	struct reader *r = ctx;
+	struct rk_image *image = &r->site->images[r->site->n_images++];
+	const char **fields[] = { &image->name,	    &image->volume, &image->arch,   &image->format,
+				  &image->checksum, &image->kernel, &image->initrd, &image->cmdline };
+
+	(void)err;
+	for (size_t i = 0; i < RK_ARRAY_SIZE(fields); i++)
+		*fields[i] = text(r, row, (int)i);
+	return 0;
+}
+
+static int read_tenant(void *ctx, const struct rk_db_row *row, struct rk_err *err)
+{
+	struct reader *r = ctx;
+	struct rk_tenant *tenant = &r->site->tenants[r->site->n_tenants];
+
+	(void)err;
+	tenant->name = text(r, row, 0);
+	tenant->quota_vms = (int)rk_db_int(row, 1);
+	tenant->quota_pkeys = (int)rk_db_int(row, 2);
+	rk_map_add(r->tenants, tenant->name, r->site->n_tenants++, NULL);
+	return 0;
+}
+
+static int find_tenant(struct reader *r, const char *name, int *ret, struct rk_err *err)
+{
+	size_t at = SIZE_MAX;
+
+	rk_map_get(r->tenants, name, &at);
+	return position("tenants", at == SIZE_MAX ? -1 : (int64_t)at, r->site->n_tenants, ret, err);
+}
+
+static int read_cluster(void *ctx, const struct rk_db_row *row, struct rk_err *err)
+{
+	struct reader *r = ctx;
+	struct rk_cluster *c = &r->site->clusters[r->site->n_clusters++];
+	const char *state = rk_db_text(row, 5);
+
+	c->id = rk_db_int(row, 0);
+	c->name = text(r, row, 1);
+	c->size = text(r, row, 3);
+	c->image = text(r, row, 4);
+	c->state = RK_CLUSTER_FAILED;
+	for (int i = RK_CLUSTER_PLANNED; i <= RK_CLUSTER_FAILED; i++)
+		if (strcmp(rk_cluster_state_name((enum rk_cluster_state)i), state) == 0)
+			c->state = (enum rk_cluster_state)i;
+	c->spec = text(r, row, 6);
+	c->op = rk_db_int(row, 7);
+	c->segment = (int)rk_db_int(row, 8);
+	c->spares_per_rack = (int)rk_db_int(row, 9);
+	c->reasons = text(r, row, 10);
+	c->validation = text(r, row, 11);
+	c->next_number = (int)rk_db_int(row, 12);
+	c->ib = RK_NONE;
+	return find_tenant(r, rk_db_text(row, 2), &c->tenant, err);
+}
+
+/* The row number of the cluster in column 0; clusters are sorted by then. */
+static int find_cluster(struct reader *r, const struct rk_db_row *row, int *ret, struct rk_err *err)
+{
+	size_t at = SIZE_MAX;
+
+	rk_map_get_u64(r->clusters, (uint64_t)rk_db_int(row, 0), &at);
+	return position("clusters", at == SIZE_MAX ? -1 : (int64_t)at, r->site->n_clusters, ret, err);
+}
+
+static int read_vm(void *ctx, const struct rk_db_row *row, struct rk_err *err)
+{
+	struct reader *r = ctx;
+	struct rk_vm *v = &r->site->vms[r->site->n_vms++];
+	const char *state = rk_db_text(row, 4);
+	int rc = find_cluster(r, row, &v->cluster, err);
+
+	v->name = text(r, row, 1);
+	v->number = (int)rk_db_int(row, 3);
+	v->state = RK_VM_UNKNOWN;
+	for (int i = RK_VM_PLANNED; i <= RK_VM_UNKNOWN; i++)
+		if (strcmp(rk_vm_state_name((enum rk_vm_state)i), state) == 0)
+			v->state = (enum rk_vm_state)i;
+	v->uuid = text(r, row, 5);
+	v->address = text(r, row, 6);
+	v->mac = text(r, row, 7);
+	v->ssh_port = (int)rk_db_int(row, 8);
+	v->generation = (int)rk_db_int(row, 9);
+	v->host_key_public = text(r, row, 10);
+	return rc ? rc : position("vms", rk_db_int(row, 2), r->site->n_trays, &v->tray, err);
+}
+
+static int read_nvl(void *ctx, const struct rk_db_row *row, struct rk_err *err)
+{
+	struct reader *r = ctx;
+	struct rk_nvl_partition *p = &r->site->nvl_partitions[r->site->n_nvl_partitions++];
+	int rc = find_cluster(r, row, &p->cluster, err);
+
+	p->id = (int)rk_db_int(row, 2);
+	p->name = text(r, row, 3);
+	return rc ? rc : position("nvl_partitions", rk_db_int(row, 1), r->site->n_racks, &p->rack, err);
+}
+
+static int read_ib(void *ctx, const struct rk_db_row *row, struct rk_err *err)
+{
+	struct reader *r = ctx;
+	struct rk_ib_partition *p = &r->site->ib_partitions[r->site->n_ib_partitions++];
+	int rc = find_cluster(r, row, &p->cluster, err);
+
+	p->pkey = (uint16_t)rk_db_int(row, 2);
+	p->name = text(r, row, 3);
+	p->full = rk_db_int(row, 4) != 0;
+	return rc ? rc : position("ib_partitions", rk_db_int(row, 1), r->site->n_fabrics, &p->fabric, err);
+}
+
+static int read_reservation(void *ctx, const struct rk_db_row *row, struct rk_err *err)
+{
+	struct reader *r = ctx;
+	struct rk_reservation *v = &r->site->reservations[r->site->n_reservations++];
+
+	v->id = rk_db_int(row, 0);
+	v->racks = text(r, row, 2);
+	v->count = (int)rk_db_int(row, 3);
+	v->from_unix_ms = rk_db_int(row, 4);
+	v->to_unix_ms = rk_db_int(row, 5);
+	return find_tenant(r, rk_db_text(row, 1), &v->tenant, err);
+}
+
+static int by_name(const void *a, const void *b)
+{
+	return strcmp(((const struct rk_cluster *)a)->name, ((const struct rk_cluster *)b)->name);
+}
+
+/* In C, because databases sort texts by their locale. */
+static int sort_clusters(void *ctx, const struct rk_db_row *row, struct rk_err *err)
+{
+	struct reader *r = ctx;
+
+	(void)row, (void)err;
+	qsort(r->site->clusters, r->site->n_clusters, sizeof(*r->site->clusters), by_name);
+	for (size_t i = 0; i < r->site->n_clusters; i++)
+		rk_map_set_u64(r->clusters, (uint64_t)r->site->clusters[i].id, i);
+	return 0;
+}
+
+static int read_tray_mark(void *ctx, const struct rk_db_row *row, struct rk_err *err)
+{
+	struct reader *r = ctx;
+	const char *mark = rk_db_text(row, 1);
+	int at, rc = position("marks", rk_db_int(row, 0), r->site->n_trays, &at, err);
+
+	if (rc)
+		return rc;
+	struct rk_tray *t = &r->site->trays[at];
+	const char **field = *mark == 'c' ? &t->cordon : *mark == 'f' ? &t->faulty : &t->offline;
+	*field = text(r, row, 2);
+	return 0;
+}
+
+#define MANAGER "driver, ssh, ssh_text, url, credentials_file, ca_file"
+#define SSH_CONF "ssh_user, ssh_port, known_hosts, identity_file"
+
+static const struct {
+	const char *sql;
+	rk_db_row_fn *fn;
+} queries[] = {
+	{ "SELECT name, region, pool, bridge, macvtap, user_net, addresses, gateway, dns, hv_libvirt, hv_qemu, hv_arch, hv_page_kib, versions,"
+	  " hooks, bmc, def_profile, def_libvirt, " SSH_CONF ", def_nvme FROM site", read_site_row },
+	{ "SELECT name FROM profiles ORDER BY pos", read_profile },
+	{ "SELECT name, " MANAGER ", partitions_file, pid_file, pkey_first, pkey_last, rate_gbps, oversubscription FROM fabrics ORDER BY pos",
+	  read_fabric },
+	{ "SELECT r.name, location, profile, power_kw, cluster_uuid, " MANAGER ", spares, m.reason FROM racks r"
+	  " LEFT JOIN marks m ON m.kind = 'rack' AND m.name = r.name AND m.mark = 'cordon' ORDER BY pos", read_rack },
+	{ "SELECT name, rack, number, slot, libvirt_uri, serial, " SSH_CONF ", ssh_host, nvme FROM trays ORDER BY pos", read_tray },
+	{ "SELECT t.pos, m.mark, m.reason FROM marks m JOIN trays t ON t.name = m.name WHERE m.kind = 'tray'", read_tray_mark },
+	{ "SELECT tray, idx, module_id, pci, serial, uuid, guid FROM gpus ORDER BY pos", read_gpu },
+	{ "SELECT tray, rail, fabric, pci, h.guid, leaf, leaf_port FROM hcas h LEFT JOIN leaves l ON l.guid = h.guid ORDER BY pos", read_hca },
+	{ "SELECT name, volume, arch, format, checksum, kernel, initrd, cmdline FROM images ORDER BY pos", read_image },
+	{ "SELECT name, quota_vms, quota_pkeys FROM tenants ORDER BY pos", read_tenant },
+	{ "SELECT id, name, tenant, size, image, state, spec, op, segment, spares_per_rack, reasons, validation, next_number FROM clusters",
+	  read_cluster },
+	{ "SELECT 1", sort_clusters },
+	{ "SELECT v.cluster, v.name, t.pos, v.number, state, uuid, address, mac, v.ssh_port, generation, host_key_public FROM vms v"
+	  " JOIN trays t ON t.name = v.tray", read_vm },
+	{ "SELECT p.cluster, r.pos, p.id, p.name FROM nvl_partitions p JOIN racks r ON r.name = p.rack", read_nvl },
+	{ "SELECT p.cluster, f.pos, p.pkey, p.name, p.full_member FROM ib_partitions p JOIN fabrics f ON f.name = p.fabric", read_ib },
+	{ "SELECT id, tenant, racks, trays, from_ms, to_ms FROM reservations ORDER BY id", read_reservation },
+};
+
+/* Room for every array, from one count of the tables. */
+static int make_room(void *ctx, const struct rk_db_row *row, struct rk_err *err)
+{
+	struct reader *r = ctx;
+	struct rk_site *s = r->site;
+	const struct {
+		void *array;
+		size_t size;
+	} rooms[] = {
+		{ &s->profiles, sizeof(*s->profiles) }, { &s->fabrics, sizeof(*s->fabrics) }, { &s->racks, sizeof(*s->racks) },
+		{ &s->trays, sizeof(*s->trays) },	{ &s->gpus, sizeof(*s->gpus) },	      { &s->hcas, sizeof(*s->hcas) },
+		{ &s->images, sizeof(*s->images) },	{ &s->tenants, sizeof(*s->tenants) }, { &s->clusters, sizeof(*s->clusters) },
+		{ &s->vms, sizeof(*s->vms) },		{ &s->nvl_partitions, sizeof(*s->nvl_partitions) },
+		{ &s->ib_partitions, sizeof(*s->ib_partitions) }, { &s->reservations, sizeof(*s->reservations) },
+	};
+
+	(void)err;
+	for (size_t i = 0; i < RK_ARRAY_SIZE(rooms); i++) {
+		void *room = rk_arena_array(r->arena, (size_t)rk_db_int(row, (int)i), rooms[i].size);
+		memcpy(rooms[i].array, &room, sizeof(room));
+	}
+	s->revision = rk_db_int(row, (int)RK_ARRAY_SIZE(rooms));
+	return 0;
+}
+
+#define COUNT(table) "(SELECT COUNT(*) FROM " table ")"
+static const char count_sql[] = "SELECT " COUNT("profiles") ", " COUNT("fabrics") ", " COUNT("racks") ", " COUNT("trays") ", " COUNT("gpus") ", "
+	COUNT("hcas") ", " COUNT("images") ", " COUNT("tenants") ", " COUNT("clusters") ", " COUNT("vms") ", " COUNT("nvl_partitions") ", "
+	COUNT("ib_partitions") ", " COUNT("reservations") ", (SELECT value FROM meta WHERE name = 'revision')";
+
+static int by_number(const void *a, const void *b)
+{
+	const struct rk_vm *x = a, *y = b;
+
+	return x->cluster != y->cluster ? (x->cluster > y->cluster) - (x->cluster < y->cluster) : (x->number > y->number) - (x->number < y->number);
+}
+
+static int by_place(const void *a, const void *b)
+{
+	const struct rk_nvl_partition *x = a, *y = b;
+
+	if (x->cluster != y->cluster)
+		return (x->cluster > y->cluster) - (x->cluster < y->cluster);
+	return x->rack != y->rack ? (x->rack > y->rack) - (x->rack < y->rack) : (x->id > y->id) - (x->id < y->id);
+}
+
+static int by_pkey(const void *a, const void *b)
+{
+	const struct rk_ib_partition *x = a, *y = b;
+
+	return x->cluster != y->cluster ? (x->cluster > y->cluster) - (x->cluster < y->cluster) : (x->pkey > y->pkey) - (x->pkey < y->pkey);
+}
+
+/* What belongs to a cluster lies together. */
+static void link_clusters(struct rk_site *s)
+{
+	qsort(s->vms, s->n_vms, sizeof(*s->vms), by_number);
+	qsort(s->nvl_partitions, s->n_nvl_partitions, sizeof(*s->nvl_partitions), by_place);
+	qsort(s->ib_partitions, s->n_ib_partitions, sizeof(*s->ib_partitions), by_pkey);
+	for (size_t i = s->n_vms; i-- > 0;) {
+		s->clusters[s->vms[i].cluster].first_vm = (int)i;
+		s->clusters[s->vms[i].cluster].n_vms++;
+	}
+	for (size_t i = s->n_nvl_partitions; i-- > 0;) {
+		s->clusters[s->nvl_partitions[i].cluster].first_nvl = (int)i;
+		s->clusters[s->nvl_partitions[i].cluster].n_nvl++;
+	}
+	for (size_t i = s->n_ib_partitions; i-- > 0;)
+		s->clusters[s->ib_partitions[i].cluster].ib = (int)i;
+}
+
+int rk_store_read_site(struct rk_store *store, struct rk_site **ret, struct rk_err *err)
+{
+	RK_CLEANUP_SITE struct rk_site *site = rk_site_new();
+	struct rk_map *tenants RK_CLEANUP_MAP = rk_map_new(), *clusters RK_CLEANUP_MAP = rk_map_new();
+	struct reader r = { site, site->arena, tenants, clusters, { NULL } };
+	int rc = rk_db_each(store->db, err, make_room, &r, count_sql);
+
+	for (size_t i = 0; i < RK_ARRAY_SIZE(queries) && !rc; i++) {
+		memset(r.last, 0, sizeof(r.last));
+		rc = rk_db_each(store->db, err, queries[i].fn, &r, queries[i].sql);
+	}
+	if (rc)
+		return rc;
+	if (!site->pool)
+		site->pool = "default";
+	link_clusters(site);
+	rk_site_seal(site);
+	*ret = rk_steal(&site);
+	return 0;
+}

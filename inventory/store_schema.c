@@ -1,0 +1,149 @@
+#include "inventory/store_impl.h"
+
+/* One portable set of statements for SQLite and PostgreSQL. Rules: identities and times are BIGINT; constraints are named
+ * <table>_<first column>; references from allocations into the inventory are checked at commit, so that an import may replace the
+ * inventory as a whole and still cannot drop what is held. A migration that was released is never edited. */
+
+#define AT_COMMIT "DEFERRABLE INITIALLY DEFERRED"
+#define MANAGER "driver TEXT, ssh TEXT, ssh_text TEXT, url TEXT, credentials_file TEXT, ca_file TEXT"
+#define SSH_CONF "ssh_user TEXT, ssh_port BIGINT NOT NULL, known_hosts TEXT, identity_file TEXT"
+
+static const char *const first[] = {
+	"CREATE TABLE meta (name TEXT NOT NULL CONSTRAINT meta_name PRIMARY KEY, value BIGINT NOT NULL)",
+	"INSERT INTO meta (name, value) VALUES ('schema', 0), ('revision', 0), ('cluster', 0), ('vm', 0), ('op', 0), ('audit', 0), ('reservation', 0)",
+
+	"CREATE TABLE site (id INTEGER PRIMARY KEY, name TEXT, region TEXT, pool TEXT, bridge TEXT, macvtap TEXT, user_net BIGINT NOT NULL,"
+	" addresses TEXT, gateway TEXT, dns TEXT, hv_libvirt TEXT, hv_qemu TEXT, hv_arch TEXT, hv_page_kib BIGINT NOT NULL, versions TEXT,"
+	" hooks TEXT, bmc TEXT, def_profile TEXT, def_libvirt TEXT, " SSH_CONF ", def_nvme TEXT)",
+	"CREATE TABLE profiles (pos INTEGER PRIMARY KEY, name TEXT NOT NULL)",
+	"CREATE TABLE fabrics (pos INTEGER PRIMARY KEY, name TEXT NOT NULL CONSTRAINT fabrics_name UNIQUE, " MANAGER ", partitions_file TEXT,"
+	" pid_file TEXT, pkey_first BIGINT NOT NULL, pkey_last BIGINT NOT NULL, rate_gbps BIGINT NOT NULL, oversubscription DOUBLE PRECISION NOT NULL)",
+	"CREATE TABLE racks (pos INTEGER PRIMARY KEY, name TEXT NOT NULL CONSTRAINT racks_name UNIQUE, location TEXT, profile BIGINT NOT NULL,"
+	" power_kw DOUBLE PRECISION NOT NULL, cluster_uuid TEXT, " MANAGER ", spares BIGINT NOT NULL)",
+	"CREATE TABLE trays (pos INTEGER PRIMARY KEY, name TEXT NOT NULL CONSTRAINT trays_name UNIQUE, rack BIGINT NOT NULL, number BIGINT NOT NULL,"
+	" slot BIGINT NOT NULL, libvirt_uri TEXT, serial TEXT, " SSH_CONF ", ssh_host TEXT, nvme TEXT)",
+	"CREATE TABLE gpus (pos INTEGER PRIMARY KEY, tray BIGINT NOT NULL, idx BIGINT NOT NULL, module_id BIGINT NOT NULL, pci TEXT, serial TEXT,"
+	" uuid TEXT, guid BIGINT CONSTRAINT gpus_guid UNIQUE)",
+	"CREATE TABLE hcas (pos INTEGER PRIMARY KEY, tray BIGINT NOT NULL, rail BIGINT NOT NULL, fabric BIGINT NOT NULL, pci TEXT,"
+	" guid BIGINT CONSTRAINT hcas_guid UNIQUE)",
+	"CREATE TABLE images (pos INTEGER PRIMARY KEY, name TEXT NOT NULL CONSTRAINT images_name UNIQUE, volume TEXT, arch TEXT, format TEXT,"
+	" checksum TEXT, kernel TEXT, initrd TEXT, cmdline TEXT)",
+	"CREATE TABLE tenants (pos INTEGER PRIMARY KEY, name TEXT NOT NULL CONSTRAINT tenants_name UNIQUE, quota_vms BIGINT NOT NULL,"
+	" quota_pkeys BIGINT NOT NULL)",
+	"CREATE TABLE marks (kind TEXT NOT NULL, name TEXT NOT NULL, mark TEXT NOT NULL, reason TEXT NOT NULL, actor TEXT NOT NULL,"
+	" at_ms BIGINT NOT NULL, CONSTRAINT marks_kind PRIMARY KEY (kind, name, mark))",
+
+	"CREATE TABLE clusters (id BIGINT NOT NULL CONSTRAINT clusters_id PRIMARY KEY, name TEXT NOT NULL CONSTRAINT clusters_name UNIQUE,"
+	" tenant TEXT NOT NULL CONSTRAINT clusters_tenant REFERENCES tenants (name) " AT_COMMIT ", size TEXT NOT NULL, image TEXT,"
+	" state TEXT NOT NULL, spec TEXT, reasons TEXT, validation TEXT, op BIGINT NOT NULL, segment BIGINT NOT NULL,"
+	" spares_per_rack BIGINT NOT NULL, next_number BIGINT NOT NULL, actor TEXT NOT NULL, at_ms BIGINT NOT NULL)",
+	"CREATE TABLE vms (id BIGINT NOT NULL CONSTRAINT vms_id PRIMARY KEY, name TEXT NOT NULL CONSTRAINT vms_name UNIQUE,"
+	" cluster BIGINT NOT NULL CONSTRAINT vms_cluster_there REFERENCES clusters (id) ON DELETE CASCADE, number BIGINT NOT NULL,"
+	" tray TEXT NOT NULL CONSTRAINT vms_tray UNIQUE CONSTRAINT vms_tray_there REFERENCES trays (name) " AT_COMMIT ","
+	" uuid TEXT CONSTRAINT vms_uuid UNIQUE, state TEXT NOT NULL, address TEXT, ssh_port BIGINT NOT NULL, mac TEXT,"
+	" generation BIGINT NOT NULL, host_key_public TEXT, host_key_private TEXT, actor TEXT NOT NULL, at_ms BIGINT NOT NULL,"
+	" CONSTRAINT vms_address UNIQUE (address, ssh_port), CONSTRAINT vms_cluster UNIQUE (cluster, number))",
+	"CREATE TABLE gpu_alloc (guid BIGINT NOT NULL CONSTRAINT gpu_alloc_guid PRIMARY KEY"
+	" CONSTRAINT gpu_alloc_there REFERENCES gpus (guid) " AT_COMMIT ","
+	" vm BIGINT NOT NULL CONSTRAINT gpu_alloc_vm REFERENCES vms (id) ON DELETE CASCADE)",
+	"CREATE INDEX gpu_alloc_by_vm ON gpu_alloc (vm)",
+	"CREATE TABLE port_alloc (guid BIGINT NOT NULL CONSTRAINT port_alloc_guid PRIMARY KEY"
+	" CONSTRAINT port_alloc_there REFERENCES hcas (guid) " AT_COMMIT ","
+	" vm BIGINT NOT NULL CONSTRAINT port_alloc_vm REFERENCES vms (id) ON DELETE CASCADE)",
+	"CREATE INDEX port_alloc_by_vm ON port_alloc (vm)",
+	"CREATE TABLE nvl_partitions (rack TEXT NOT NULL CONSTRAINT nvl_partitions_there REFERENCES racks (name) " AT_COMMIT ","
+	" id BIGINT NOT NULL CONSTRAINT nvl_partitions_range CHECK (id BETWEEN 1 AND 32765), cluster BIGINT NOT NULL"
+	" CONSTRAINT nvl_partitions_cluster REFERENCES clusters (id) ON DELETE CASCADE, name TEXT, actor TEXT NOT NULL, at_ms BIGINT NOT NULL,"
+	" CONSTRAINT nvl_partitions_rack PRIMARY KEY (rack, id))",
+	"CREATE TABLE ib_partitions (fabric TEXT NOT NULL CONSTRAINT ib_partitions_there REFERENCES fabrics (name) " AT_COMMIT ","
+	" pkey BIGINT NOT NULL CONSTRAINT ib_partitions_range CHECK (pkey BETWEEN 1 AND 32766), cluster BIGINT NOT NULL"
+	" CONSTRAINT ib_partitions_cluster REFERENCES clusters (id) ON DELETE CASCADE, name TEXT, full_member BIGINT NOT NULL,"
+	" actor TEXT NOT NULL, at_ms BIGINT NOT NULL, CONSTRAINT ib_partitions_fabric PRIMARY KEY (fabric, pkey))",
+	"CREATE TABLE tombstones (cluster BIGINT NOT NULL, number BIGINT NOT NULL, name TEXT NOT NULL, uuid TEXT, tray TEXT NOT NULL,"
+	" generation BIGINT NOT NULL, actor TEXT NOT NULL, at_ms BIGINT NOT NULL)",
+	"CREATE INDEX tombstones_by_number ON tombstones (cluster, number)",
+	"CREATE TABLE reservations (id BIGINT NOT NULL CONSTRAINT reservations_id PRIMARY KEY,"
+	" tenant TEXT NOT NULL CONSTRAINT reservations_tenant REFERENCES tenants (name) " AT_COMMIT ", racks TEXT, trays BIGINT NOT NULL,"
+	" from_ms BIGINT NOT NULL, to_ms BIGINT NOT NULL, actor TEXT NOT NULL)",
+
+	"CREATE TABLE ops (id BIGINT NOT NULL CONSTRAINT ops_id PRIMARY KEY, command TEXT NOT NULL, params TEXT, state TEXT NOT NULL, detail TEXT,"
+	" actor TEXT NOT NULL, runner_host TEXT NOT NULL, runner_pid BIGINT NOT NULL, runner_start BIGINT NOT NULL, started_ms BIGINT NOT NULL,"
+	" ended_ms BIGINT NOT NULL)",
+	"CREATE TABLE steps (op BIGINT NOT NULL CONSTRAINT steps_there REFERENCES ops (id), id BIGINT NOT NULL, kind TEXT NOT NULL,"
+	" target TEXT NOT NULL, params TEXT, deps TEXT NOT NULL, state TEXT NOT NULL, undo_json TEXT, detail TEXT, started_ms BIGINT NOT NULL,"
+	" ended_ms BIGINT NOT NULL, CONSTRAINT steps_op PRIMARY KEY (op, id))",
+	"CREATE TABLE leases (thing TEXT NOT NULL CONSTRAINT leases_thing PRIMARY KEY, op BIGINT NOT NULL, owner_user TEXT NOT NULL,"
+	" owner_host TEXT NOT NULL, owner_pid BIGINT NOT NULL, purpose TEXT NOT NULL, since_ms BIGINT NOT NULL, expires_ms BIGINT NOT NULL)",
+	"CREATE INDEX leases_by_op ON leases (op)",
+	"CREATE TABLE audit (id BIGINT NOT NULL CONSTRAINT audit_id PRIMARY KEY, at_ms BIGINT NOT NULL, actor TEXT NOT NULL, command TEXT NOT NULL,"
+	" result TEXT NOT NULL, op BIGINT NOT NULL)",
+	"CREATE TABLE topology (fabric TEXT NOT NULL CONSTRAINT topology_fabric PRIMARY KEY, body TEXT NOT NULL, actor TEXT NOT NULL,"
+	" at_ms BIGINT NOT NULL)",
+	NULL,
+};
+
+/* Who changed what at which revision (for conflict messages), and where each port was seen on the fabric. */
+static const char *const second[] = {
+	"CREATE TABLE changes (revision BIGINT NOT NULL CONSTRAINT changes_revision PRIMARY KEY, at_ms BIGINT NOT NULL, actor TEXT NOT NULL,"
+	" what TEXT NOT NULL)",
+	"CREATE TABLE leaves (guid BIGINT NOT NULL CONSTRAINT leaves_guid PRIMARY KEY, leaf TEXT NOT NULL, leaf_port BIGINT NOT NULL)",
+	NULL,
+};
+
+const struct rk_migration rk_store_migrations[] = { { 1, first }, { 2, second }, { 0, NULL } };
+
+const char *const rk_store_tables[] = { "meta",	   "site",	 "profiles",   "fabrics",	 "racks",	  "trays",	"gpus",
+					"hcas",	   "images",	 "tenants",    "marks",	 "clusters",	  "vms",	"gpu_alloc",
+					"port_alloc", "nvl_partitions", "ib_partitions", "tombstones", "reservations", "ops",	"steps",
+					"leases",  "audit",	 "topology",   "changes",	 "leaves",	  NULL };
+
+int rk_store_newest_schema(void)
+{
+	int newest = 0;
+
+	for (const struct rk_migration *m = rk_store_migrations; m->schema; m++)
+		newest = m->schema;
+	return newest;
+}
+
+int rk_store_read_schema(struct rk_db *db, int *ret, struct rk_err *err)
+{
+	bool there = false;
+	int64_t schema = 0;
+	int rc = db->driver->has_table(db, "meta", &there, err);
+
+	if (!rc && there)
+		rc = rk_db_one_int(db, "SELECT value FROM meta WHERE name = 'schema'", NULL, 0, 0, &schema, err);
+	if (!rc)
+		*ret = (int)schema;
+	return rc;
+}
+
+static int apply(struct rk_db *db, const struct rk_migration *m, struct rk_err *err)
+{
+	int rc = 0;
+
+	for (const char *const *sql = m->statements; *sql && !rc; sql++)
+		rc = rk_db_query(db, *sql, NULL, 0, NULL, NULL, err);
+	if (!rc)
+		rc = rk_db_exec(db, err, "UPDATE meta SET value = ? WHERE name = 'schema'", RK_DB_I(m->schema));
+	if (rc)
+		rk_err_while(err, "cannot bring the store to schema %d", m->schema);
+	return rc;
+}
+
+int rk_store_apply_schema(struct rk_db *db, int to, struct rk_err *err)
+{
+	int schema, rc = db->driver->begin(db, true, err);
+
+	if (rc)
+		return rc;
+	rc = rk_store_read_schema(db, &schema, err);
+	for (const struct rk_migration *m = rk_store_migrations; !rc && m->schema && m->schema <= to; m++)
+		if (m->schema > schema)
+			rc = apply(db, m, err);
+	if (!rc)
+		return db->driver->commit(db, err);
+	db->driver->rollback(db);
+	return rc;
+}

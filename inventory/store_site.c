@@ -1,0 +1,480 @@
+#include <string.h>
+
+#include "inventory/base/map.h"
+#include "inventory/base/str.h"
+#include "inventory/store_impl.h"
+#include "inventory/topology.h"
+
+/* Replacing the inventory. What is held (trays, GPUs, ports, racks, fabrics, tenants, images of clusters) must still be in the new one. */
+
+enum { DETAILS_MAX = 50 };
+
+struct check {
+	const struct rk_site *site;
+	struct rk_err *said;
+	size_t lost;
+};
+
+static void lose(struct check *c, char *what)
+{
+	if (c->lost++ < DETAILS_MAX)
+		rk_err_detail(c->said, "%s", what);
+	free(what);
+}
+
+static int check_tray(void *ctx, const struct rk_db_row *row, struct rk_err *err)
+{
+	struct check *c = ctx;
+
+	(void)err;
+	if (rk_find_tray(c->site, rk_db_text(row, 0)) < 0)
+		lose(c, rk_xasprintf("tray %s has VM %s of cluster %s (tenant %s)", rk_db_text(row, 0), rk_db_text(row, 1), rk_db_text(row, 2),
+				     rk_db_text(row, 3)));
+	return 0;
+}
+
+static int check_gpu(void *ctx, const struct rk_db_row *row, struct rk_err *err)
+{
+	struct check *c = ctx;
+	int at = rk_find_gpu_guid(c->site, (uint64_t)rk_db_int(row, 0));
+
+	(void)err;
+	if (at < 0 || !rk_streq(c->site->trays[c->site->gpus[at].tray].name, rk_db_text(row, 2)))
+		lose(c, rk_xasprintf("GPU 0x%016llx of tray %s is held by VM %s of cluster %s", (unsigned long long)rk_db_int(row, 0),
+				     rk_db_text(row, 2), rk_db_text(row, 1), rk_db_text(row, 3)));
+	return 0;
+}
+
+static int check_port(void *ctx, const struct rk_db_row *row, struct rk_err *err)
+{
+	struct check *c = ctx;
+	int at = rk_find_hca_guid(c->site, (uint64_t)rk_db_int(row, 0));
+
+	(void)err;
+	if (at < 0 || !rk_streq(c->site->trays[c->site->hcas[at].tray].name, rk_db_text(row, 2)))
+		lose(c, rk_xasprintf("port 0x%016llx of tray %s is held by VM %s of cluster %s", (unsigned long long)rk_db_int(row, 0),
+				     rk_db_text(row, 2), rk_db_text(row, 1), rk_db_text(row, 3)));
+	return 0;
+}
+
+static int check_rack(void *ctx, const struct rk_db_row *row, struct rk_err *err)
+{
+	struct check *c = ctx;
+
+	(void)err;
+	if (rk_find_rack(c->site, rk_db_text(row, 0)) < 0)
+		lose(c, rk_xasprintf("rack %s has an NVLink partition of cluster %s", rk_db_text(row, 0), rk_db_text(row, 1)));
+	return 0;
+}
+
+static int check_fabric(void *ctx, const struct rk_db_row *row, struct rk_err *err)
+{
+	struct check *c = ctx;
+
+	(void)err;
+	if (rk_find_fabric(c->site, rk_db_text(row, 0)) < 0)
+		lose(c, rk_xasprintf("fabric %s has a partition of cluster %s", rk_db_text(row, 0), rk_db_text(row, 1)));
+	return 0;
+}
+
+static int check_tenant(void *ctx, const struct rk_db_row *row, struct rk_err *err)
+{
+	struct check *c = ctx;
+
+	(void)err;
+	if (rk_find_tenant(c->site, rk_db_text(row, 0)) < 0)
+		lose(c, rk_xasprintf("tenant %s has %s", rk_db_text(row, 0), rk_db_text(row, 1)));
+	return 0;
+}
+
+static int check_image(void *ctx, const struct rk_db_row *row, struct rk_err *err)
+{
+	struct check *c = ctx;
+
+	(void)err;
+	if (rk_find_image(c->site, rk_db_text(row, 0)) < 0)
+		lose(c, rk_xasprintf("image %s is used by cluster %s", rk_db_text(row, 0), rk_db_text(row, 1)));
+	return 0;
+}
+
+static const struct {
+	const char *sql;
+	rk_db_row_fn *fn;
+} held[] = {
+	{ "SELECT v.tray, v.name, c.name, c.tenant FROM vms v JOIN clusters c ON c.id = v.cluster", check_tray },
+	{ "SELECT a.guid, v.name, v.tray, c.name FROM gpu_alloc a JOIN vms v ON v.id = a.vm JOIN clusters c ON c.id = v.cluster", check_gpu },
+	{ "SELECT a.guid, v.name, v.tray, c.name FROM port_alloc a JOIN vms v ON v.id = a.vm JOIN clusters c ON c.id = v.cluster", check_port },
+	{ "SELECT p.rack, c.name FROM nvl_partitions p JOIN clusters c ON c.id = p.cluster", check_rack },
+	{ "SELECT p.fabric, c.name FROM ib_partitions p JOIN clusters c ON c.id = p.cluster", check_fabric },
+	{ "SELECT tenant, 'cluster ' || name FROM clusters UNION ALL SELECT tenant, 'reservation ' || id FROM reservations", check_tenant },
+	{ "SELECT image, name FROM clusters WHERE image IS NOT NULL AND image IN (SELECT name FROM images)", check_image },
+};
+
+static int check_held(struct rk_store *store, const struct rk_site *site, struct rk_err *err)
+{
+	RK_CLEANUP_ERR struct rk_err said = RK_ERR_INIT;
+	struct check c = { site, &said, 0 };
+	int rc = 0;
+
+	rk_err_set(&said, RK_CONFLICT, "the new inventory leaves out what is allocated");
+	for (size_t i = 0; i < RK_ARRAY_SIZE(held) && !rc; i++)
+		rc = rk_db_each(store->db, err, held[i].fn, &c, held[i].sql);
+	if (rc || !c.lost)
+		return rc;
+	if (c.lost > DETAILS_MAX)
+		rk_err_detail(&said, "and %zu more", c.lost - DETAILS_MAX);
+	char *first = rk_xstrdup(said.details[0]);
+	rk_err_while(&said, "%s", first);
+	free(first);
+	rk_err_hint(&said, "delete or repair the cluster first, or leave these in the site file");
+	if (err)
+		rk_err_move(err, &said);
+	return RK_CONFLICT;
+}
+
+/* Texts joined by line feeds, in the arena; NULL for none. */
+static const char *join(struct rk_arena *arena, const char *const *texts, size_t n)
+{
+	RK_CLEANUP_STR struct rk_str out = RK_STR_INIT;
+
+	for (size_t i = 0; i < n; i++)
+		rk_str_addf(&out, "%s%s", i ? "\n" : "", texts[i] ? texts[i] : "");
+	return n ? rk_arena_strdup(arena, rk_str_text(&out)) : NULL;
+}
+
+#define MANAGER "driver, ssh, ssh_text, url, credentials_file, ca_file"
+#define MANAGER_VALUES(arena, m)                                                                                              \
+	RK_DB_S((m)->driver), RK_DB_S(join(arena, (m)->ssh, (m)->n_ssh)), RK_DB_S((m)->ssh_text), RK_DB_S((m)->url), \
+		RK_DB_S((m)->credentials_file), RK_DB_S((m)->ca_file)
+#define SSH_CONF "ssh_user, ssh_port, known_hosts, identity_file"
+#define SSH_VALUES(s) RK_DB_S((s)->user), RK_DB_I((s)->port), RK_DB_S((s)->known_hosts), RK_DB_S((s)->identity_file)
+
+typedef void write_rows_fn(struct rk_db_bulk *bulk, const struct rk_site *s, struct rk_arena *arena, struct rk_err *err);
+#define ROW(...) rk_db_bulk_row(bulk, (const struct rk_db_value[]){ __VA_ARGS__ }, err)
+
+static void write_site_row(struct rk_db_bulk *bulk, const struct rk_site *s, struct rk_arena *arena, struct rk_err *err)
+{
+	const struct rk_network *n = &s->network;
+	const struct rk_hypervisor *h = &s->hypervisor;
+
+	ROW(RK_DB_I(1), RK_DB_S(s->name), RK_DB_S(s->region), RK_DB_S(s->pool), RK_DB_S(n->bridge), RK_DB_S(n->macvtap), RK_DB_I(n->user),
+	    RK_DB_S(n->addresses), RK_DB_S(n->gateway), RK_DB_S(join(arena, n->dns, n->n_dns)), RK_DB_S(h->libvirt), RK_DB_S(h->qemu), RK_DB_S(h->arch),
+	    RK_DB_I(h->page_kib), RK_DB_S(s->versions), RK_DB_S(s->hooks), RK_DB_S(s->bmc), RK_DB_S(s->defaults.profile),
+	    RK_DB_S(s->defaults.libvirt), SSH_VALUES(&s->defaults.ssh), RK_DB_S(join(arena, s->defaults.nvme, (size_t)s->defaults.n_nvme)));
+}
+
+static void write_profiles(struct rk_db_bulk *bulk, const struct rk_site *s, struct rk_arena *arena, struct rk_err *err)
+{
+	(void)arena;
+	for (size_t i = 0; i < s->n_profiles; i++)
+		ROW(RK_DB_I(i), RK_DB_S(s->profiles[i].name));
+}
+
+static void write_fabrics(struct rk_db_bulk *bulk, const struct rk_site *s, struct rk_arena *arena, struct rk_err *err)
+{
+	for (size_t i = 0; i < s->n_fabrics; i++) {
+		const struct rk_fabric *f = &s->fabrics[i];
+		ROW(RK_DB_I(i), RK_DB_S(f->name), MANAGER_VALUES(arena, &f->manager), RK_DB_S(f->partitions_file), RK_DB_S(f->pid_file),
+		    RK_DB_I(f->pkey_first), RK_DB_I(f->pkey_last), RK_DB_I(f->rate_gbps), RK_DB_D(f->oversubscription));
+	}
+}
+
+static void write_racks(struct rk_db_bulk *bulk, const struct rk_site *s, struct rk_arena *arena, struct rk_err *err)
+{
+	for (size_t i = 0; i < s->n_racks; i++) {
+		const struct rk_rack *r = &s->racks[i];
+		ROW(RK_DB_I(i), RK_DB_S(r->name), RK_DB_S(r->location), RK_DB_I(r->profile), RK_DB_D(r->power_kw), RK_DB_S(r->cluster_uuid),
+		    MANAGER_VALUES(arena, &r->nvlink), RK_DB_I(r->spares));
+	}
+}
+
+static void write_trays(struct rk_db_bulk *bulk, const struct rk_site *s, struct rk_arena *arena, struct rk_err *err)
+{
+	for (size_t i = 0; i < s->n_trays; i++) {
+		const struct rk_tray *t = &s->trays[i];
+		ROW(RK_DB_I(i), RK_DB_S(t->name), RK_DB_I(t->rack), RK_DB_I(t->number), RK_DB_I(t->slot), RK_DB_S(t->libvirt_uri), RK_DB_S(t->serial),
+		    SSH_VALUES(&t->ssh), RK_DB_S(t->ssh_host), RK_DB_S(join(arena, (const char *const *)t->nvme, (size_t)t->n_nvme)));
+	}
+}
+
+static void write_gpus(struct rk_db_bulk *bulk, const struct rk_site *s, struct rk_arena *arena, struct rk_err *err)
+{
+	(void)arena;
+	for (size_t i = 0; i < s->n_gpus; i++) {
+		const struct rk_gpu *g = &s->gpus[i];
+		ROW(RK_DB_I(i), RK_DB_I(g->tray), RK_DB_I(g->index), RK_DB_I(g->module_id), RK_DB_S(g->pci), RK_DB_S(g->serial), RK_DB_S(g->uuid),
+		    RK_DB_GUID(g->fabric_guid));
+	}
+}
+
+static void write_hcas(struct rk_db_bulk *bulk, const struct rk_site *s, struct rk_arena *arena, struct rk_err *err)
+{
+	(void)arena;
+	for (size_t i = 0; i < s->n_hcas; i++) {
+		const struct rk_hca *h = &s->hcas[i];
+		ROW(RK_DB_I(i), RK_DB_I(h->tray), RK_DB_I(h->rail), RK_DB_I(h->fabric), RK_DB_S(h->pci), RK_DB_GUID(h->port_guid));
+	}
+}
+
+#define IMAGE_COLUMNS "pos, name, volume, arch, format, checksum, kernel, initrd, cmdline"
+#define IMAGE_VALUES(i)                                                                                                        \
+	RK_DB_S((i)->name), RK_DB_S((i)->volume), RK_DB_S((i)->arch), RK_DB_S((i)->format), RK_DB_S((i)->checksum), RK_DB_S((i)->kernel), \
+		RK_DB_S((i)->initrd), RK_DB_S((i)->cmdline)
+
+static void write_images(struct rk_db_bulk *bulk, const struct rk_site *s, struct rk_arena *arena, struct rk_err *err)
+{
+	(void)arena;
+	for (size_t i = 0; i < s->n_images; i++)
+		ROW(RK_DB_I(i), IMAGE_VALUES(&s->images[i]));
+}
+
+static void write_tenants(struct rk_db_bulk *bulk, const struct rk_site *s, struct rk_arena *arena, struct rk_err *err)
+{
+	(void)arena;
+	for (size_t i = 0; i < s->n_tenants; i++)
+		ROW(RK_DB_I(i), RK_DB_S(s->tenants[i].name), RK_DB_I(s->tenants[i].quota_vms), RK_DB_I(s->tenants[i].quota_pkeys));
+}
+
+static const struct {
+	const char *table, *delete, *columns;
+	size_t width;
+	write_rows_fn *write;
+} parts[] = {
+	{ "site", "DELETE FROM site", "id, name, region, pool, bridge, macvtap, user_net, addresses, gateway, dns, hv_libvirt, hv_qemu, hv_arch,"
+	  " hv_page_kib, versions, hooks, bmc, def_profile, def_libvirt, " SSH_CONF ", def_nvme", 23, write_site_row },
+	{ "profiles", "DELETE FROM profiles", "pos, name", 2, write_profiles },
+	{ "fabrics", "DELETE FROM fabrics", "pos, name, " MANAGER ", partitions_file, pid_file, pkey_first, pkey_last, rate_gbps, oversubscription", 14,
+	  write_fabrics },
+	{ "racks", "DELETE FROM racks", "pos, name, location, profile, power_kw, cluster_uuid, " MANAGER ", spares", 13, write_racks },
+	{ "trays", "DELETE FROM trays", "pos, name, rack, number, slot, libvirt_uri, serial, " SSH_CONF ", ssh_host, nvme", 13, write_trays },
+	{ "gpus", "DELETE FROM gpus", "pos, tray, idx, module_id, pci, serial, uuid, guid", 8, write_gpus },
+	{ "hcas", "DELETE FROM hcas", "pos, tray, rail, fabric, pci, guid", 6, write_hcas },
+	{ "images", "DELETE FROM images", IMAGE_COLUMNS, 9, write_images },
+	{ "tenants", "DELETE FROM tenants", "pos, name, quota_vms, quota_pkeys", 4, write_tenants },
+};
+
+static int write_site(struct rk_store *store, const struct rk_site *site, struct rk_err *err)
+{
+	struct rk_arena *arena RK_CLEANUP_ARENA = rk_arena_new();
+	int rc = check_held(store, site, err);
+
+	for (size_t i = 0; i < RK_ARRAY_SIZE(parts) && !rc; i++) {
+		struct rk_db_bulk bulk;
+		rc = rk_db_query(store->db, parts[i].delete, NULL, 0, NULL, NULL, err);
+		if (rc)
+			break;
+		rk_db_bulk_begin(&bulk, store->db, parts[i].table, parts[i].columns, parts[i].width);
+		parts[i].write(&bulk, site, arena, err);
+		rc = rk_db_bulk_end(&bulk, err);
+	}
+	return rc ? rc : rk_store_place_leaves(store, err);
+}
+
+int rk_store_put_site(struct rk_store *store, const struct rk_site *site, struct rk_err *err)
+{
+	bool own;
+	int rc = rk_store_join(store, &own, err);
+
+	if (!rc) {
+		rk_store_what(store, "site import of \"%s\"", site->name ? site->name : "");
+		rc = write_site(store, site, err);
+	}
+	return rk_store_part(store, own, rc, err);
+}
+
+static const char tray_sql[] = "SELECT COUNT(*) FROM trays WHERE name = ?";
+static const char rack_sql[] = "SELECT COUNT(*) FROM racks WHERE name = ?";
+static const char tenant_sql[] = "SELECT COUNT(*) FROM tenants WHERE name = ?";
+static const char image_sql[] = "SELECT COUNT(*) FROM images WHERE name = ?";
+
+static int write_mark(struct rk_store *store, const char *kind, const char *name, const char *mark, const char *reason, struct rk_err *err)
+{
+	if (!reason)
+		return rk_db_exec(store->db, err, "DELETE FROM marks WHERE kind = ? AND name = ? AND mark = ?", RK_DB_S(kind), RK_DB_S(name), RK_DB_S(mark));
+	return rk_db_exec(store->db, err,
+			  "INSERT INTO marks (kind, name, mark, reason, actor, at_ms) VALUES (?, ?, ?, ?, ?, ?) ON CONFLICT (kind, name, mark)"
+			  " DO UPDATE SET reason = excluded.reason, actor = excluded.actor, at_ms = excluded.at_ms",
+			  RK_DB_S(kind), RK_DB_S(name), RK_DB_S(mark), RK_DB_S(reason), RK_DB_S(store->by), RK_DB_I(rk_store_now_ms()));
+}
+
+static int set_mark(struct rk_store *store, const char *kind, const char *name, const char *mark, const char *reason, struct rk_err *err)
+{
+	bool own;
+	int rc = rk_store_join(store, &own, err);
+
+	if (!rc) {
+		rk_store_what(store, "%s %s %s %s", kind, reason ? "marked" : "no longer", mark, name);
+		rc = rk_store_need(store, kind, *kind == 't' ? tray_sql : rack_sql, name, err);
+	}
+	if (!rc)
+		rc = write_mark(store, kind, name, mark, reason, err);
+	return rk_store_part(store, own, rc, err);
+}
+
+int rk_store_set_tray_cordon(struct rk_store *store, const char *tray, const char *reason, struct rk_err *err)
+{
+	return set_mark(store, "tray", tray, "cordon", reason, err);
+}
+
+int rk_store_set_rack_cordon(struct rk_store *store, const char *rack, const char *reason, struct rk_err *err)
+{
+	return set_mark(store, "rack", rack, "cordon", reason, err);
+}
+
+int rk_store_set_tray_faulty(struct rk_store *store, const char *tray, const char *reason, struct rk_err *err)
+{
+	return set_mark(store, "tray", tray, "faulty", reason, err);
+}
+
+int rk_store_set_tray_offline(struct rk_store *store, const char *tray, const char *reason, struct rk_err *err)
+{
+	return set_mark(store, "tray", tray, "offline", reason, err);
+}
+
+static int there_already(struct rk_store *store, const char *kind, const char *sql, const char *name, struct rk_err *err)
+{
+	bool there;
+	int rc = rk_store_exists(store, sql, name, &there, err);
+
+	return rc || !there ? rc : rk_err_set(err, RK_CONFLICT, "%s \"%s\" exists already", kind, name);
+}
+
+static int next_position(struct rk_store *store, const char *sql, int64_t *ret, struct rk_err *err)
+{
+	return rk_db_one_int(store->db, sql, NULL, 0, 0, ret, err);
+}
+
+int rk_store_add_tenant(struct rk_store *store, const char *name, struct rk_err *err)
+{
+	bool own;
+	int64_t pos;
+	int rc = rk_store_join(store, &own, err);
+
+	if (!rc) {
+		rk_store_what(store, "tenant create %s", name);
+		rc = there_already(store, "tenant", tenant_sql, name, err);
+	}
+	if (!rc)
+		rc = next_position(store, "SELECT COALESCE(MAX(pos), -1) + 1 FROM tenants", &pos, err);
+	if (!rc)
+		rc = rk_db_exec(store->db, err, "INSERT INTO tenants (pos, name, quota_vms, quota_pkeys) VALUES (?, ?, 0, 0)", RK_DB_I(pos),
+				RK_DB_S(name));
+	return rk_store_part(store, own, rc, err);
+}
+
+static int note_holder(void *ctx, const struct rk_db_row *row, struct rk_err *err)
+{
+	(void)err;
+	rk_err_detail(ctx, "%s, by %s", rk_db_text(row, 0), rk_db_text(row, 1));
+	return 0;
+}
+
+/* RK_CONFLICT with every row of a query as a detail, when it has any. sql: two texts per row. */
+static int refuse_when_held(struct rk_store *store, const char *kind, const char *name, const char *sql, const struct rk_db_value *args, size_t n,
+			    struct rk_err *err)
+{
+	RK_CLEANUP_ERR struct rk_err said = RK_ERR_INIT;
+	int rc;
+
+	rk_err_set(&said, RK_CONFLICT, "%s \"%s\" is in use", kind, name);
+	rc = rk_db_query(store->db, sql, args, n, note_holder, &said, err);
+	if (rc || !said.n_details)
+		return rc;
+	char *first = rk_xstrdup(said.details[0]);
+	rk_err_set(&said, RK_CONFLICT, "%s \"%s\" is in use: %s", kind, name, first);
+	rk_err_detail(&said, "%s", first);
+	free(first);
+	if (err)
+		rk_err_move(err, &said);
+	return RK_CONFLICT;
+}
+
+int rk_store_remove_tenant(struct rk_store *store, const char *name, struct rk_err *err)
+{
+	static const char holders[] = "SELECT 'cluster ' || name, actor FROM clusters WHERE tenant = ? UNION ALL"
+				      " SELECT 'reservation ' || id, actor FROM reservations WHERE tenant = ?";
+	const struct rk_db_value args[] = { RK_DB_S(name), RK_DB_S(name) };
+	bool own;
+	int rc = rk_store_join(store, &own, err);
+
+	if (!rc) {
+		rk_store_what(store, "tenant delete %s", name);
+		rc = rk_store_need(store, "tenant", tenant_sql, name, err);
+	}
+	if (!rc)
+		rc = refuse_when_held(store, "tenant", name, holders, args, 2, err);
+	if (!rc)
+		rc = rk_db_exec(store->db, err, "DELETE FROM tenants WHERE name = ?", RK_DB_S(name));
+	return rk_store_part(store, own, rc, err);
+}
+
+int rk_store_add_image(struct rk_store *store, const struct rk_image *image, struct rk_err *err)
+{
+	bool own;
+	int64_t pos;
+	int rc = rk_store_join(store, &own, err);
+
+	if (!rc) {
+		rk_store_what(store, "image add %s", image->name);
+		rc = there_already(store, "image", image_sql, image->name, err);
+	}
+	if (!rc)
+		rc = next_position(store, "SELECT COALESCE(MAX(pos), -1) + 1 FROM images", &pos, err);
+	if (!rc)
+		rc = rk_db_exec(store->db, err, "INSERT INTO images (" IMAGE_COLUMNS ") VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)", RK_DB_I(pos),
+				IMAGE_VALUES(image));
+	return rk_store_part(store, own, rc, err);
+}
+
+int rk_store_remove_image(struct rk_store *store, const char *name, struct rk_err *err)
+{
+	const struct rk_db_value arg = RK_DB_S(name);
+	bool own;
+	int rc = rk_store_join(store, &own, err);
+
+	if (!rc) {
+		rk_store_what(store, "image remove %s", name);
+		rc = rk_store_need(store, "image", image_sql, name, err);
+	}
+	if (!rc)
+		rc = refuse_when_held(store, "image", name, "SELECT 'cluster ' || name, actor FROM clusters WHERE image = ?", &arg, 1, err);
+	if (!rc)
+		rc = rk_db_exec(store->db, err, "DELETE FROM images WHERE name = ?", RK_DB_S(name));
+	return rk_store_part(store, own, rc, err);
+}
+
+int rk_store_add_reservation(struct rk_store *store, const char *tenant, const char *racks, int count, int64_t from_ms, int64_t to_ms,
+			     int64_t *ret_id, struct rk_err *err)
+{
+	bool own;
+	int64_t id = 0;
+	int rc = rk_store_join(store, &own, err);
+
+	if (!rc) {
+		rk_store_what(store, "reserve create for %s", tenant);
+		rc = rk_store_need(store, "tenant", tenant_sql, tenant, err);
+	}
+	if (!rc)
+		rc = rk_store_next(store, "reservation", &id, err);
+	if (!rc)
+		rc = rk_db_exec(store->db, err, "INSERT INTO reservations (id, tenant, racks, trays, from_ms, to_ms, actor) VALUES (?, ?, ?, ?, ?, ?, ?)",
+				RK_DB_I(id), RK_DB_S(tenant), RK_DB_S(racks), RK_DB_I(count), RK_DB_I(from_ms), RK_DB_I(to_ms), RK_DB_S(store->by));
+	rc = rk_store_part(store, own, rc, err);
+	if (!rc)
+		*ret_id = id;
+	return rc;
+}
+
+int rk_store_remove_reservation(struct rk_store *store, int64_t id, struct rk_err *err)
+{
+	bool own;
+	int rc = rk_store_join(store, &own, err);
+
+	if (!rc) {
+		rk_store_what(store, "reserve cancel %lld", (long long)id);
+		rc = rk_db_exec(store->db, err, "DELETE FROM reservations WHERE id = ?", RK_DB_I(id));
+	}
+	if (!rc && !store->db->changed)
+		rc = rk_err_set(err, RK_NOT_FOUND, "no reservation %lld", (long long)id);
+	return rk_store_part(store, own, rc, err);
+}
