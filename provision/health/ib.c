@@ -131,7 +131,11 @@ void rk_parse_ibv_devinfo(const struct rk_evidence *evidence, struct rk_metrics 
 	const char *err = rk_clean(ret->arena, evidence->err, evidence->err_len < 4096 ? evidence->err_len : 4096);
 	const char *out = rk_clean(ret->arena, evidence->out, evidence->out_len < 4096 ? evidence->out_len : 4096);
 
-	if (strstr(err, "No IB devices found") || strstr(out, "No IB devices found"))
+	static const char *const none[] = { "No IB devices found", "Failed to get IB devices list" };
+	bool empty = false;
+	for (size_t i = 0; i < RK_ARRAY_SIZE(none); i++)
+		empty |= strstr(err, none[i]) || strstr(out, none[i]);
+	if (empty)
 		rk_metric_number(ret, "ib.ports", "", 0);
 	else
 		parse_ports(evidence, ret, "hca_id:", false);

@@ -1,0 +1,261 @@
+/* The only part of health that touches hosts: one connection per VM, one compound command, outputs between markers with a fresh nonce. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/random.h>
+
+#include "inventory/base/str.h"
+#include "provision/health/rules.h"
+
+enum { PROBE_SECONDS = 60, PROBES_MAX = 64 };
+
+/* A second form of the same answer; judged when it is in an evidence folder, not asked for beside the first one. */
+static const struct {
+	const char *collector, *first;
+} second_forms[] = {
+	{ "nvidia-smi-q", "nvidia-smi-xml" },
+	{ "imex-nodes-text", "imex-nodes" },
+};
+
+struct plan {
+	const struct rk_collector *probes[PROBES_MAX];
+	size_t n;
+	char nonce[17];
+	struct rk_str script;
+};
+
+static bool wanted(const struct rk_texts *level, const struct rk_collector *c)
+{
+	if (!c || !c->command)
+		return false;
+	for (size_t i = 0; i < RK_ARRAY_SIZE(second_forms); i++) {
+		if (strcmp(second_forms[i].collector, c->name) == 0 && rk_texts_have(level, second_forms[i].first))
+			return false;
+	}
+	return true;
+}
+
+/* Markers go to both streams. The newline before the end marker ends an unfinished last line; it is taken off again. A probe may load
+ * GPUs, so the time limit is enforced on the host; without `timeout` there the limit of the session holds. */
+static void add_probe(struct plan *p, const struct rk_collector *c, bool deep)
+{
+	struct rk_str quoted RK_CLEANUP_STR = RK_STR_INIT;
+
+	rk_shell_quote(&quoted, c->command);
+	rk_str_addf(&p->script, "m() { printf '%%s\\n' \"$1\"; printf '%%s\\n' \"$1\" >&2; }\nm '@@racksh:%s:begin %s'\n", p->nonce, c->name);
+	rk_str_addf(&p->script, "if command -v timeout >/dev/null 2>&1; then timeout %d sh -c %s; else sh -c %s; fi </dev/null\nrc=$?\n",
+		    deep ? 20 * PROBE_SECONDS : PROBE_SECONDS, rk_str_text(&quoted), rk_str_text(&quoted));
+	rk_str_addf(&p->script, "printf '\\n'; printf '\\n' >&2; m \"@@racksh:%s:end %s $rc\"\n", p->nonce, c->name);
+}
+
+static int make_plan(const struct rk_hprofile *profile, const char *level, struct plan *p, struct rk_err *err)
+{
+	enum rk_level at;
+	uint64_t random;
+
+	if (!rk_level_parse(level, &at))
+		return rk_err_set(err, RK_INVALID, "unknown level \"%s\": quick, standard or deep", level);
+	if (getrandom(&random, sizeof(random), 0) != sizeof(random))
+		return rk_err_set(err, RK_FAILED, "cannot get random bytes for the markers");
+	snprintf(p->nonce, sizeof(p->nonce), "%016llx", (unsigned long long)random);
+	rk_str_add(&p->script, "export LC_ALL=C LANG=C\n");
+	const struct rk_texts *names = &profile->levels[at], *before = &profile->levels[RK_LEVEL_STANDARD];
+	for (size_t i = 0; i < names->n && p->n < PROBES_MAX; i++) {
+		const struct rk_collector *c = rk_collector_find(names->items[i]);
+		if (!wanted(names, c))
+			continue;
+		p->probes[p->n++] = c;
+		add_probe(p, c, !rk_texts_have(before, c->name));
+	}
+	return 0;
+}
+
+/* What stands between the markers of a probe. False: not even begun. *ret_status is NULL when the end marker is missing. */
+static bool section(const struct plan *p, const struct rk_str *stream, const char *name, struct rk_arena *arena, const char **ret, size_t *ret_len,
+		    const char **ret_status)
+{
+	const char *begin_mark = rk_arena_printf(arena, "@@racksh:%s:begin %s\n", p->nonce, name);
+	const char *end_mark = rk_arena_printf(arena, "\n@@racksh:%s:end %s ", p->nonce, name);
+	const char *text = rk_str_text(stream), *end = text + stream->len;
+	const char *begin = memmem(text, stream->len, begin_mark, strlen(begin_mark));
+
+	*ret_status = NULL;
+	if (!begin)
+		return false;
+	begin += strlen(begin_mark);
+	const char *stop = memmem(begin, (size_t)(end - begin), end_mark, strlen(end_mark));
+	if (stop) {
+		const char *status = stop + strlen(end_mark);
+		size_t n = 0;
+		while (status + n < end && status[n] >= '0' && status[n] <= '9' && n < 4)
+			n++;
+		*ret_status = rk_arena_strndup(arena, status, n);
+	}
+	*ret_len = (size_t)((stop ? stop : end) - begin);
+	char *copy = rk_arena_alloc(arena, *ret_len + 1);
+	memcpy(copy, begin, *ret_len);
+	*ret = copy;
+	return true;
+}
+
+static void add_evidence(struct rk_target *t, const char *collector, const char *status, const char *text, struct rk_arena *arena)
+{
+	struct rk_evidence *e = &t->evidence[t->n_evidence++];
+
+	*e = (struct rk_evidence){ .collector = collector, .out = "", .err = rk_arena_strdup(arena, text ? text : ""), .status = status };
+	e->err_len = strlen(e->err);
+}
+
+static void split_answer(const struct plan *p, const struct rk_ssh_result *result, struct rk_arena *arena, struct rk_target *t)
+{
+	for (size_t i = 0; i < p->n; i++) {
+		struct rk_evidence e = { .collector = p->probes[i]->name, .out = "", .err = "" };
+		const char *err_status;
+		if (!section(p, &result->out, e.collector, arena, &e.out, &e.out_len, &e.status)) {
+			add_evidence(t, e.collector, "timeout", "the session ended before this probe", arena);
+			continue;
+		}
+		section(p, &result->err, e.collector, arena, &e.err, &e.err_len, &err_status);
+		if (!e.status || strcmp(e.status, "124") == 0)
+			e.status = "timeout";
+		t->evidence[t->n_evidence++] = e;
+	}
+}
+
+static void unreachable(const struct plan *p, const struct rk_err *err, struct rk_arena *arena, struct rk_target *t)
+{
+	t->n_evidence = 0;
+	for (size_t i = 0; i < p->n; i++)
+		add_evidence(t, p->probes[i]->name, "unreachable", err->message, arena);
+}
+
+/* The twin answers tools, not scripts: each probe alone. */
+static int ask_twin(const struct plan *p, struct rk_vm_conn *conn, struct rk_arena *arena, struct rk_target *t, struct rk_err *err)
+{
+	for (size_t i = 0; i < p->n; i++) {
+		struct rk_ssh_result result = { .status = -1 };
+		const char *argv[] = { "sh", "-c", p->probes[i]->command, NULL };
+		int rc = rk_vm_run(conn, argv, &result, err);
+		if (rc) {
+			rk_ssh_result_clear(&result);
+			return rc;
+		}
+		struct rk_evidence *e = &t->evidence[t->n_evidence++];
+		e->collector = p->probes[i]->name;
+		e->out = rk_arena_strndup(arena, rk_str_text(&result.out), result.out.len);
+		e->out_len = strlen(e->out);
+		e->err = rk_arena_strndup(arena, rk_str_text(&result.err), result.err.len);
+		e->err_len = strlen(e->err);
+		e->status = rk_arena_printf(arena, "%d", result.status);
+		rk_ssh_result_clear(&result);
+	}
+	return 0;
+}
+
+static int ask_vm(const struct plan *p, struct rk_vm_conn *conn, struct rk_arena *arena, struct rk_target *t, struct rk_err *err)
+{
+	const char *argv[] = { "sh", "-c", rk_str_text(&p->script), NULL };
+	struct rk_ssh_result result = { .status = -1 };
+	int rc = rk_vm_run(conn, argv, &result, err);
+
+	/* Even when the session broke, what came before counts. */
+	if (!rc || result.out.len)
+		split_answer(p, &result, arena, t);
+	rk_ssh_result_clear(&result);
+	return t->n_evidence ? 0 : rc;
+}
+
+struct job {
+	struct rk_world *world;
+	const struct plan *plan;
+	const int *vms;
+	struct rk_target *targets;
+	struct rk_arena **arenas; /* per VM: an arena belongs to one thread */
+};
+
+static void collect_one(void *ctx, size_t i)
+{
+	struct job *job = ctx;
+	struct rk_target *t = &job->targets[i];
+	struct rk_err err RK_CLEANUP_ERR = RK_ERR_INIT;
+	struct rk_vm_conn *conn = NULL;
+
+	int rc = rk_vm_connect(job->world, job->vms[i], &conn, &err);
+	if (!rc)
+		rc = job->world->sim ? ask_twin(job->plan, conn, job->arenas[i], t, &err) : ask_vm(job->plan, conn, job->arenas[i], t, &err);
+	if (rc)
+		unreachable(job->plan, &err, job->arenas[i], t);
+	rk_vm_close(conn);
+}
+
+static void fill_expect(const struct rk_site *site, const struct rk_vm *vm, struct rk_expect *e)
+{
+	const struct rk_tray *tray = &site->trays[vm->tray];
+	const struct rk_rack *rack = &site->racks[tray->rack];
+	const struct rk_cluster *cluster = &site->clusters[vm->cluster];
+
+	for (int i = 0; i < cluster->n_nvl; i++) {
+		const struct rk_nvl_partition *part = &site->nvl_partitions[cluster->first_nvl + i];
+		if (part->rack == tray->rack)
+			e->nvlink_partition = part->id;
+	}
+	e->cluster_uuid = rack->cluster_uuid;
+	e->gpus = tray->n_gpus;
+	e->rails = tray->n_hcas;
+	e->rate_gbps = site->profiles[rack->profile].rate_gbps;
+	if (tray->n_hcas && site->hcas[tray->first_hca].fabric >= 0 && site->fabrics[site->hcas[tray->first_hca].fabric].rate_gbps)
+		e->rate_gbps = site->fabrics[site->hcas[tray->first_hca].fabric].rate_gbps;
+	if (cluster->ib < 0)
+		return;
+	e->pkeys[e->n_pkeys++] = site->ib_partitions[cluster->ib].pkey;
+	e->pkey_limited = !site->ib_partitions[cluster->ib].full;
+}
+
+static void describe(const struct rk_site *site, int vm_at, size_t n_probes, struct rk_arena *arena, struct rk_target *t)
+{
+	const struct rk_vm *vm = &site->vms[vm_at];
+	const struct rk_tray *tray = &site->trays[vm->tray];
+
+	*t = (struct rk_target){ .name = vm->name, .kind = "vm", .rack = site->racks[tray->rack].name, .cluster = site->clusters[vm->cluster].name,
+				 .tray = tray->name };
+	t->evidence = rk_arena_array(arena, n_probes + 1, sizeof(*t->evidence));
+	fill_expect(site, vm, &t->expect);
+}
+
+/* The threads' arenas end here; what they found moves to the caller's. */
+static void adopt(struct rk_arena *arena, struct rk_target *t)
+{
+	for (size_t i = 0; i < t->n_evidence; i++) {
+		struct rk_evidence *e = &t->evidence[i];
+		char *out = rk_arena_alloc(arena, e->out_len + 1), *text = rk_arena_alloc(arena, e->err_len + 1);
+		memcpy(out, e->out, e->out_len);
+		memcpy(text, e->err, e->err_len);
+		e->out = out;
+		e->err = text;
+		e->status = rk_arena_strdup(arena, e->status);
+	}
+}
+
+int rk_collect(struct rk_world *world, const struct rk_hprofile *profile, const char *level, const int *vms, size_t n, struct rk_arena *arena,
+	       struct rk_target **ret, struct rk_err *err)
+{
+	struct plan plan = { .n = 0 };
+	int rc = make_plan(profile, level ? level : "quick", &plan, err);
+
+	if (rc)
+		return rc;
+	struct job job = { world, &plan, vms, rk_arena_array(arena, n + 1, sizeof(struct rk_target)), rk_xcalloc(n + 1, sizeof(struct rk_arena *)) };
+	for (size_t i = 0; i < n; i++) {
+		describe(world->site, vms[i], plan.n, arena, &job.targets[i]);
+		job.arenas[i] = rk_arena_new();
+	}
+	rk_fanout(n, world->jobs > 0 ? world->jobs : 64, collect_one, &job);
+	for (size_t i = 0; i < n; i++) {
+		adopt(arena, &job.targets[i]);
+		rk_arena_free(job.arenas[i]);
+	}
+	free(job.arenas);
+	rk_str_clear(&plan.script);
+	*ret = job.targets;
+	return 0;
+}
