@@ -6,7 +6,7 @@
 #include "inventory/base/str.h"
 #include "provision/health/parse.h"
 
-enum { GPUS_MAX = 64, LINKS_MAX = 64 };
+enum { GPUS_MAX = 64, LINKS_MAX = 64, LINKS_FULL = 18 /* rows that nvlink -s prints for a GPU of this generation */ };
 
 /* "GPU 2: NVIDIA GB300 (UUID: ...)"; false when the line is something else. */
 static bool gpu_line(const char *line, int *ret)
@@ -60,7 +60,8 @@ static void status_link(struct rk_metrics *m, struct gpu_links *g, int gpu, int 
 
 static void status_sums(struct rk_metrics *m, const struct gpu_links *gpus, int last)
 {
-	int max_rows = 0, n = 0;
+	int max_rows = LINKS_FULL, n = 0;
+	bool truncated = false;
 
 	for (int i = 0; i < GPUS_MAX; i++) {
 		n += gpus[i].seen;
@@ -71,14 +72,17 @@ static void status_sums(struct rk_metrics *m, const struct gpu_links *gpus, int 
 		if (!gpus[i].seen)
 			continue;
 		/* Links that are down have a row too, so a short list can only be the cut end of the report. */
-		if (i == last && gpus[i].rows < max_rows)
+		truncated = i == last && gpus[i].rows < max_rows;
+		if (truncated)
 			rk_metric_absent(m, "nvlink.active", label, "truncated");
 		else
 			rk_metric_number(m, "nvlink.active", label, gpus[i].active);
 		if (gpus[i].active)
 			rk_metric_number(m, "nvlink.min_gbs", label, gpus[i].min_gbs);
 	}
-	if (n)
+	if (truncated)
+		rk_metric_absent(m, "nvlink.gpus", "", "truncated");
+	else if (n)
 		rk_metric_number(m, "nvlink.gpus", "", n);
 }
 
