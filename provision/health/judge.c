@@ -347,8 +347,11 @@ static void add_to_row(const struct rk_rule *rule, const struct rk_outcome *o, c
 	if (!rk_map_get(keys, key, &at)) {
 		at = rows->n;
 		rk_map_set(keys, key, at);
-		*(struct rk_check *)rk_vec_push(rows) = (struct rk_check){ .id = rule->id, .verdict = rk_verdict_name(o->verdict), .severity = rule->severity,
-			.value = o->value, .expected = o->expected, .message = rule->message, .hint = pass || o->verdict == RK_V_SKIPPED ? NULL : rule->hint };
+		*(struct rk_check *)rk_vec_push(rows) = (struct rk_check){ .verdict = rk_verdict_name(o->verdict), .value = o->value, .expected = o->expected,
+			/* The report may outlive the profile. */
+			.id = rk_arena_strdup(arena, rule->id), .severity = rk_arena_strdup(arena, rule->severity),
+			.message = rk_arena_strdup(arena, rule->message),
+			.hint = pass || o->verdict == RK_V_SKIPPED ? NULL : rk_arena_strdup(arena, rule->hint) };
 		*(struct list *)rk_vec_push(lists) = (struct list){ .low = o->low, .high = o->high, .numbers = o->has_numbers };
 	}
 	struct list *l = &lists->items[at];
@@ -491,7 +494,7 @@ int rk_judge(const struct rk_hprofile *profile, const char *level, const struct 
 	free(rows.items);
 	free(j.scratch);
 	ret->verdict = overall(ret);
-	ret->level = level ? level : "quick";
+	ret->level = rk_arena_strdup(arena, level ? level : "quick");
 	ret->profile = rk_arena_strdup(arena, profile->name);
 	ret->targets = n;
 	rk_judge_causes(&j, ret);
