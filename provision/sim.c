@@ -1,0 +1,306 @@
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "provision/sim_impl.h"
+
+/* ---- state ----------------------------------------------------------------------------------------------------------------------- */
+
+static size_t lower_bound(const struct rk_sim *sim, const char *key)
+{
+	size_t low = 0, high = sim->n;
+
+	while (low < high) {
+		size_t mid = (low + high) / 2;
+		if (strcmp(sim->items[mid].key, key) < 0)
+			low = mid + 1;
+		else
+			high = mid;
+	}
+	return low;
+}
+
+static struct rk_sim_entry *find(const struct rk_sim *sim, const char *key)
+{
+	size_t at = lower_bound(sim, key);
+
+	return at < sim->n && strcmp(sim->items[at].key, key) == 0 ? &sim->items[at] : NULL;
+}
+
+/* A value that is empty is one that will be gone or is not there yet. */
+const char *rk_sim_see(const struct rk_sim *sim, const struct rk_sim_entry *entry)
+{
+	const char *v = entry->old && rk_clock_ms(sim->clock) < entry->due_ms ? entry->old : entry->value;
+
+	return *v ? v : NULL;
+}
+
+const char *rk_sim_get(const struct rk_sim *sim, const char *key)
+{
+	const struct rk_sim_entry *e = find(sim, key);
+
+	return e ? rk_sim_see(sim, e) : NULL;
+}
+
+const char *rk_sim_get_settled(const struct rk_sim *sim, const char *key)
+{
+	const struct rk_sim_entry *e = find(sim, key);
+
+	return e && *e->value ? e->value : NULL;
+}
+
+static struct rk_sim_entry *insert(struct rk_sim *sim, const char *key)
+{
+	size_t at = lower_bound(sim, key);
+
+	(void)rk_vec_push(sim);
+	memmove(&sim->items[at + 1], &sim->items[at], (sim->n - 1 - at) * sizeof(*sim->items));
+	sim->items[at] = (struct rk_sim_entry){ .key = rk_xstrdup(key), .value = rk_xstrdup("") };
+	return &sim->items[at];
+}
+
+void rk_sim_set(struct rk_sim_call *call, const char *key, const char *value, int settle_ms)
+{
+	struct rk_sim_entry *e = find(call->sim, key);
+
+	if (call->mode == RK_SIM_LIE || (!e && !value))
+		return;
+	if (!e)
+		e = insert(call->sim, key);
+	const char *seen = rk_sim_see(call->sim, e);
+	char *old = settle_ms ? rk_xstrdup(seen ? seen : "") : NULL;
+	free(e->old);
+	free(e->value);
+	e->old = old;
+	e->value = rk_xstrdup(value ? value : "");
+	e->due_ms = rk_clock_ms(call->sim->clock) + settle_ms;
+	rk_sim_db_put(call->sim, key, value);
+}
+
+void rk_sim_range(const struct rk_sim *sim, const char *prefix, size_t *ret_first, size_t *ret_end)
+{
+	size_t end = lower_bound(sim, prefix);
+
+	*ret_first = end;
+	while (end < sim->n && rk_starts_with(sim->items[end].key, prefix))
+		end++;
+	*ret_end = end;
+}
+
+void rk_sim_load(struct rk_sim *sim, const char *key, const char *value)
+{
+	struct rk_sim_entry *e = find(sim, key);
+
+	if (!e)
+		e = insert(sim, key);
+	free(e->value);
+	e->value = rk_xstrdup(value);
+}
+
+void rk_sim_forget(struct rk_sim *sim)
+{
+	for (size_t i = 0; i < sim->n; i++) {
+		free(sim->items[i].key);
+		free(sim->items[i].value);
+		free(sim->items[i].old);
+	}
+	sim->n = 0;
+}
+
+/* ---- calls and faults ------------------------------------------------------------------------------------------------------------ */
+
+static const char *const mode_words[] = { [RK_SIM_FAIL] = "fail", [RK_SIM_HANG] = "hang", [RK_SIM_LIE] = "lie", [RK_SIM_LOST] = "lost" };
+
+static struct rk_sim_fault *fault_for(struct rk_sim *sim, const char *what, const char *target)
+{
+	struct rk_sim_fault *hit = NULL;
+
+	for (size_t i = 0; i < sim->n_faults; i++) {
+		struct rk_sim_fault *f = &sim->faults[i];
+		if ((strcmp(f->call, "call") != 0 && strcmp(f->call, what) != 0) || (f->target && !rk_streq(f->target, target)))
+			continue;
+		f->seen++;
+		if (!f->nth || f->nth == f->seen)
+			hit = f;
+	}
+	return hit;
+}
+
+int rk_sim_enter(struct rk_sim *sim, struct rk_sim_call *call, const char *what, const char *target, bool changes, struct rk_err *err)
+{
+	pthread_mutex_lock(&sim->lock);
+	sim->calls++;
+	const struct rk_sim_fault *fault = fault_for(sim, what, target);
+	*call = (struct rk_sim_call){ .sim = sim, .what = what, .target = target, .changes = changes, .mode = fault ? fault->mode : RK_SIM_OK,
+				      .message = fault ? fault->message : NULL };
+	int rc = rk_sim_db_begin(sim, changes, err);
+	if (!rc && call->mode == RK_SIM_FAIL)
+		rc = rk_err_set(err, RK_FAILED, "%s on %s: %s", what, target, call->message ? call->message : "the twin was told to fail here");
+	if (!rc && call->mode == RK_SIM_HANG)
+		rc = rk_err_set(err, RK_UNREACHABLE, "%s on %s: %s", what, target, call->message ? call->message : "no answer in time");
+	if (!rc)
+		return 0;
+	rk_sim_db_end(sim, false, NULL);
+	pthread_mutex_unlock(&sim->lock);
+	return rc;
+}
+
+int rk_sim_leave(struct rk_sim_call *call, int rc, struct rk_err *err)
+{
+	struct rk_sim *sim = call->sim;
+	int stored = rk_sim_db_end(sim, rc == 0 && call->changes, rc ? NULL : err);
+
+	pthread_mutex_unlock(&sim->lock);
+	if (rc || stored)
+		return rc ? rc : stored;
+	if (call->mode == RK_SIM_LOST)
+		return rk_err_set(err, RK_UNREACHABLE, "%s on %s: %s", call->what, call->target,
+				  call->message ? call->message : "the connection broke before the answer came");
+	return 0;
+}
+
+static char *field_until(const char **at, const char *stop)
+{
+	size_t n = strcspn(*at, stop);
+	char *text = rk_xstrndup(*at, n);
+
+	*at += n;
+	return text;
+}
+
+static int change_twin(struct rk_sim *sim, const char *what, const char *target, struct rk_err *err)
+{
+	char *tray RK_CLEANUP_FREE = rk_xstrndup(target, strcspn(target, "/")), *key RK_CLEANUP_FREE = NULL;
+	const char *slash = strchr(target, '/');
+	int t = rk_find_tray(sim->site, tray), n = slash ? atoi(slash + 1) : -1;
+	struct rk_sim_call call;
+	bool gpu = strcmp(what, "gpu-leave") == 0;
+
+	if (t < 0 || n < 0 || n >= (gpu ? sim->site->trays[t].n_gpus : sim->site->trays[t].n_hcas))
+		return rk_err_set(err, RK_INVALID, "no such thing to fault: \"%s@%s\"", what, target);
+	if (gpu)
+		key = rk_xasprintf("gpu:%s:%016" PRIx64, sim->site->racks[sim->site->trays[t].rack].name, sim->site->gpus[sim->site->trays[t].first_gpu + n].fabric_guid);
+	else
+		key = rk_xasprintf("link:%s", target);
+	int rc = rk_sim_enter(sim, &call, what, target, true, err);
+	if (rc)
+		return rc;
+	rk_sim_set(&call, key, gpu ? "0" : "down", 0);
+	return rk_sim_leave(&call, 0, err);
+}
+
+static int add_one(struct rk_sim *sim, const char *text, struct rk_err *err)
+{
+	const char *at = text;
+	struct rk_sim_fault f = { .call = field_until(&at, "@#=") };
+	size_t mode = 0;
+
+	if (*at == '@' && at++)
+		f.target = field_until(&at, "#=");
+	if ((strcmp(f.call, "gpu-leave") == 0 || strcmp(f.call, "link-down") == 0) && f.target && !*at) {
+		int rc = change_twin(sim, f.call, f.target, err);
+		free(f.call);
+		free(f.target);
+		return rc;
+	}
+	if (*at == '#')
+		f.nth = strtol(at + 1, (char **)&at, 10);
+	char *word RK_CLEANUP_FREE = *at == '=' && at++ ? field_until(&at, ":") : NULL;
+	for (size_t i = RK_SIM_FAIL; word && i < RK_ARRAY_SIZE(mode_words); i++)
+		if (strcmp(word, mode_words[i]) == 0)
+			mode = i;
+	if (!mode || f.nth < 0 || !*f.call) {
+		free(f.call);
+		free(f.target);
+		rk_err_set(err, RK_INVALID, "\"%s\" is no fault of the twin", text);
+		rk_err_hint(err, "PLANE.CALL[@TARGET][#N]=fail|hang|lie|lost[:MESSAGE], call#K=fail|lost, gpu-leave@TRAY/INDEX or link-down@TRAY/RAIL");
+		return RK_INVALID;
+	}
+	f.mode = (enum rk_sim_mode)mode;
+	f.message = *at == ':' ? rk_xstrdup(at + 1) : NULL;
+	if (sim->n_faults == sim->cap_faults) {
+		sim->cap_faults = sim->cap_faults ? sim->cap_faults * 2 : 8;
+		sim->faults = rk_xreallocarray(sim->faults, sim->cap_faults, sizeof(*sim->faults));
+	}
+	sim->faults[sim->n_faults++] = f;
+	return 0;
+}
+
+int rk_sim_fault_add(struct rk_sim *sim, const char *spec, struct rk_err *err)
+{
+	int rc = 0;
+
+	for (const char *at = spec; !rc && *at; at += *at == ',') {
+		char *one RK_CLEANUP_FREE = field_until(&at, ",");
+		rc = add_one(sim, one, err);
+	}
+	return rc;
+}
+
+long rk_sim_calls(const struct rk_sim *sim)
+{
+	return sim->calls;
+}
+
+/* ---- the twin ---------------------------------------------------------------------------------------------------------------------- */
+
+int rk_sim_open(const struct rk_site *site, const char *state_file, struct rk_clock *clock, struct rk_sim **ret, struct rk_err *err)
+{
+	struct rk_sim *sim = rk_xcalloc(1, sizeof(*sim));
+
+	pthread_mutex_init(&sim->lock, NULL);
+	sim->site = site;
+	sim->clock = clock;
+	int rc = state_file ? rk_sim_db_open(sim, state_file, err) : 0;
+	if (rc) {
+		rk_sim_close(sim);
+		return rc;
+	}
+	*ret = sim;
+	return 0;
+}
+
+void rk_sim_close(struct rk_sim *sim)
+{
+	if (!sim)
+		return;
+	rk_sim_db_close(sim);
+	rk_sim_forget(sim);
+	free(sim->items);
+	for (size_t i = 0; i < sim->n_faults; i++) {
+		free(sim->faults[i].call);
+		free(sim->faults[i].target);
+		free(sim->faults[i].message);
+	}
+	free(sim->faults);
+	pthread_mutex_destroy(&sim->lock);
+	free(sim);
+}
+
+int rk_sim_gpu_at(const struct rk_sim *sim, const struct rk_site *site, int gpu, bool settled)
+{
+	const struct rk_gpu *g = &site->gpus[gpu];
+	char *key RK_CLEANUP_FREE = rk_xasprintf("gpu:%s:%016" PRIx64, site->racks[site->trays[g->tray].rack].name, g->fabric_guid);
+	const char *value = settled ? rk_sim_get_settled(sim, key) : rk_sim_get(sim, key);
+
+	return value ? atoi(value) : RK_NVL_DEFAULT;
+}
+
+size_t rk_sim_port_keys(const struct rk_sim *sim, const struct rk_site *site, int fabric, uint64_t guid, bool settled, uint16_t *keys, size_t max)
+{
+	char *prefix RK_CLEANUP_FREE = rk_xasprintf("ib:%s:", site->fabrics[fabric].name);
+	char member[24];
+	size_t first, end, n = 0;
+
+	snprintf(member, sizeof(member), "%016" PRIx64 "=", guid);
+	keys[n++] = RK_PKEY_DEFAULT;
+	rk_sim_range(sim, prefix, &first, &end);
+	for (size_t i = first; i < end && n < max; i++) {
+		const char *value = settled ? rk_sim_get_settled(sim, sim->items[i].key) : rk_sim_see(sim, &sim->items[i]);
+		const char *at = value ? strstr(value, member) : NULL;
+		if (at)
+			keys[n++] = (uint16_t)(strtoul(sim->items[i].key + strlen(prefix), NULL, 16) | (at[strlen(member)] == 'f' ? 0x8000u : 0));
+	}
+	return n;
+}

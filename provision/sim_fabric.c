@@ -1,0 +1,340 @@
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "inventory/topology.h"
+#include "provision/sim_impl.h"
+
+/* ---- NVLink switches --------------------------------------------------------------------------------------------------------------- */
+
+struct sim_nvl {
+	struct rk_nvl nvl;
+	struct rk_sim *sim;
+};
+
+static struct rk_sim *of_nvl(struct rk_nvl *nvl)
+{
+	return ((struct sim_nvl *)nvl)->sim;
+}
+
+static const char *rack_name(const struct rk_nvl *nvl, int rack)
+{
+	return nvl->site->racks[rack].name;
+}
+
+static int cmp_u64(const void *a, const void *b)
+{
+	uint64_t x = *(const uint64_t *)a, y = *(const uint64_t *)b;
+
+	return x < y ? -1 : x > y;
+}
+
+static void fill_gpus(const struct rk_sim *sim, const struct rk_site *site, int rack, struct rk_arena *arena, struct rk_nvl_live *part)
+{
+	const struct rk_rack *r = &site->racks[rack];
+	int first = r->n_trays ? site->trays[r->first_tray].first_gpu : 0, n = 0;
+
+	for (int t = r->first_tray; t < r->first_tray + r->n_trays; t++)
+		n += site->trays[t].n_gpus;
+	part->gpus = rk_arena_array(arena, (size_t)n, sizeof(*part->gpus));
+	for (int g = first; g < first + n; g++)
+		if (site->gpus[g].fabric_guid && rk_sim_gpu_at(sim, site, g, false) == part->id)
+			part->gpus[part->n_gpus++] = site->gpus[g].fabric_guid;
+	qsort(part->gpus, part->n_gpus, sizeof(*part->gpus), cmp_u64);
+}
+
+static int nvl_list(struct rk_nvl *nvl, int rack, struct rk_arena *arena, struct rk_nvl_live **ret, size_t *ret_n, struct rk_err *err)
+{
+	struct rk_sim *sim = of_nvl(nvl);
+	struct rk_sim_call call;
+	const char *prefix = rk_arena_printf(arena, "nvl:%s:", rack_name(nvl, rack));
+	size_t first, end, n = 0;
+	int rc = rk_sim_enter(sim, &call, "nvl.list", rack_name(nvl, rack), false, err);
+
+	if (rc)
+		return rc;
+	rk_sim_range(sim, prefix, &first, &end);
+	struct rk_nvl_live *parts = rk_arena_array(arena, end - first + 1, sizeof(*parts));
+	for (size_t i = first; i < end; i++) {
+		const char *value = rk_sim_see(sim, &sim->items[i]), *tab = value ? strchr(value, '\t') : NULL;
+		if (!tab)
+			continue;
+		parts[n++] = (struct rk_nvl_live){ .id = atoi(sim->items[i].key + strlen(prefix)), .name = rk_arena_strndup(arena, value, (size_t)(tab - value)),
+						   .health = "healthy", .resiliency = rk_arena_strdup(arena, tab + 1) };
+	}
+	parts[n++] = (struct rk_nvl_live){ .id = RK_NVL_DEFAULT, .name = "Default Partition", .health = "healthy" };
+	for (size_t i = 0; i < n; i++)
+		fill_gpus(sim, nvl->site, rack, arena, &parts[i]);
+	*ret = parts;
+	*ret_n = n;
+	return rk_sim_leave(&call, 0, err);
+}
+
+static char *nvl_key(const struct rk_nvl *nvl, int rack, int id)
+{
+	return rk_xasprintf("nvl:%s:%d", rack_name(nvl, rack), id);
+}
+
+static int nvl_create(struct rk_nvl *nvl, int rack, int id, const char *name, const char *resiliency, int multicast_groups, struct rk_err *err)
+{
+	char *key RK_CLEANUP_FREE = nvl_key(nvl, rack, id);
+	char *value RK_CLEANUP_FREE = rk_xasprintf("%s\t%s", name, resiliency ? resiliency : "full_bandwidth");
+	struct rk_sim_call call;
+	int rc = rk_sim_enter(of_nvl(nvl), &call, "nvl.create", rack_name(nvl, rack), true, err);
+
+	(void)multicast_groups;
+	if (rc)
+		return rc;
+	if (id < 1 || id >= RK_NVL_DEFAULT)
+		rc = rk_err_set(err, RK_INVALID, "partition id %d is out of range", id);
+	else if (rk_sim_get_settled(call.sim, key))
+		rc = rk_err_set(err, RK_FAILED, "partition %d of rack %s exists already", id, rack_name(nvl, rack));
+	else
+		rk_sim_set(&call, key, value, RK_SIM_NVL_MS);
+	return rk_sim_leave(&call, rc, err);
+}
+
+static bool holds_gpus(const struct rk_sim *sim, const struct rk_site *site, int rack, int id)
+{
+	for (size_t g = 0; g < site->n_gpus; g++)
+		if (site->trays[site->gpus[g].tray].rack == rack && rk_sim_gpu_at(sim, site, (int)g, true) == id)
+			return true;
+	return false;
+}
+
+static int nvl_remove(struct rk_nvl *nvl, int rack, int id, struct rk_err *err)
+{
+	char *key RK_CLEANUP_FREE = nvl_key(nvl, rack, id);
+	struct rk_sim_call call;
+	int rc = rk_sim_enter(of_nvl(nvl), &call, "nvl.remove", rack_name(nvl, rack), true, err);
+
+	if (rc)
+		return rc;
+	if (holds_gpus(call.sim, nvl->site, rack, id))
+		rc = rk_err_set(err, RK_FAILED, "partition %d of rack %s still holds GPUs", id, rack_name(nvl, rack));
+	else
+		rk_sim_set(&call, key, NULL, RK_SIM_NVL_MS);
+	return rk_sim_leave(&call, rc, err);
+}
+
+/* to 0: out of `from`. */
+static int nvl_move(struct rk_nvl *nvl, int rack, const char *what, int from, int to, uint64_t guid, struct rk_err *err)
+{
+	char *key RK_CLEANUP_FREE = rk_xasprintf("gpu:%s:%016" PRIx64, rack_name(nvl, rack), guid), *part RK_CLEANUP_FREE = nvl_key(nvl, rack, to);
+	int gpu = rk_find_gpu_guid(nvl->site, guid);
+	struct rk_sim_call call;
+	char value[16];
+	int rc = rk_sim_enter(of_nvl(nvl), &call, what, rack_name(nvl, rack), true, err);
+
+	if (rc)
+		return rc;
+	int at = gpu < 0 ? RK_NONE : rk_sim_gpu_at(call.sim, nvl->site, gpu, true);
+	snprintf(value, sizeof(value), "%d", to);
+	if (gpu < 0 || nvl->site->trays[nvl->site->gpus[gpu].tray].rack != rack)
+		rc = rk_err_set(err, RK_FAILED, "GPU 0x%016" PRIx64 " is not in rack %s", guid, rack_name(nvl, rack));
+	else if (to && at && at != to)
+		rc = rk_err_set(err, RK_FAILED, "GPU 0x%016" PRIx64 " is in partition %d already", guid, at);
+	else if (to && to != RK_NVL_DEFAULT && !rk_sim_get_settled(call.sim, part))
+		rc = rk_err_set(err, RK_FAILED, "rack %s has no partition %d", rack_name(nvl, rack), to);
+	else if (to ? at != to : at == from)
+		rk_sim_set(&call, key, value, RK_SIM_NVL_MS);
+	return rk_sim_leave(&call, rc, err);
+}
+
+static int nvl_add(struct rk_nvl *nvl, int rack, int id, uint64_t gpu, struct rk_err *err)
+{
+	return nvl_move(nvl, rack, "nvl.add", 0, id, gpu, err);
+}
+
+static int nvl_drop(struct rk_nvl *nvl, int rack, int id, uint64_t gpu, struct rk_err *err)
+{
+	return nvl_move(nvl, rack, "nvl.drop", id, 0, gpu, err);
+}
+
+static int nvl_health(struct rk_nvl *nvl, int rack, struct rk_err *err)
+{
+	struct rk_sim_call call;
+	int rc = rk_sim_enter(of_nvl(nvl), &call, "nvl.health", rack_name(nvl, rack), false, err);
+
+	return rc ? rc : rk_sim_leave(&call, 0, err);
+}
+
+static void nvl_free(struct rk_nvl *nvl)
+{
+	free(nvl);
+}
+
+static const struct rk_nvl_ops nvl_ops = { nvl_list, nvl_create, nvl_remove, nvl_add, nvl_drop, nvl_health, nvl_free };
+
+int rk_sim_nvl(struct rk_sim *sim, const struct rk_driver_env *env, struct rk_nvl **ret, struct rk_err *err)
+{
+	struct sim_nvl *nvl = rk_xcalloc(1, sizeof(*nvl));
+
+	(void)err;
+	nvl->nvl = (struct rk_nvl){ &nvl_ops, env->site };
+	nvl->sim = sim;
+	*ret = &nvl->nvl;
+	return 0;
+}
+
+/* ---- subnet managers ----------------------------------------------------------------------------------------------------------------- */
+
+struct sim_ib {
+	struct rk_ib ib;
+	struct rk_sim *sim;
+};
+
+static struct rk_sim *of_ib(struct rk_ib *ib)
+{
+	return ((struct sim_ib *)ib)->sim;
+}
+
+static const char *fabric_name(const struct rk_ib *ib, int fabric)
+{
+	return ib->site->fabrics[fabric].name;
+}
+
+static void read_members(const char *text, struct rk_arena *arena, struct rk_ib_live *part)
+{
+	size_t n = 1;
+
+	for (const char *c = text; *c; c++)
+		n += *c == ',';
+	part->members = rk_arena_array(arena, n, sizeof(*part->members));
+	for (const char *at = text; *at;) {
+		struct rk_ib_member *m = &part->members[part->n_members++];
+		m->guid = strtoull(at, (char **)&at, 16);
+		m->full = at[0] == '=' && at[1] == 'f';
+		at += strcspn(at, ",");
+		at += *at == ',';
+	}
+}
+
+static int ib_list(struct rk_ib *ib, int fabric, struct rk_arena *arena, struct rk_ib_live **ret, size_t *ret_n, struct rk_err *err)
+{
+	struct rk_sim *sim = of_ib(ib);
+	const char *prefix = rk_arena_printf(arena, "ib:%s:", fabric_name(ib, fabric));
+	struct rk_sim_call call;
+	size_t first, end, n = 0;
+	int rc = rk_sim_enter(sim, &call, "ib.list", fabric_name(ib, fabric), false, err);
+
+	if (rc)
+		return rc;
+	rk_sim_range(sim, prefix, &first, &end);
+	struct rk_ib_live *parts = rk_arena_array(arena, end - first + 1, sizeof(*parts));
+	for (size_t i = first; i < end; i++) {
+		const char *value = rk_sim_get_settled(sim, sim->items[i].key), *tab = value ? strchr(value, '\t') : NULL;
+		if (!tab)
+			continue;
+		parts[n] = (struct rk_ib_live){ .pkey = (uint16_t)strtoul(sim->items[i].key + strlen(prefix), NULL, 16),
+						.name = rk_arena_strndup(arena, value, (size_t)(tab - value)), .ours = true };
+		read_members(tab + 1, arena, &parts[n++]);
+	}
+	*ret = parts;
+	*ret_n = n;
+	return rk_sim_leave(&call, 0, err);
+}
+
+static int cmp_member(const void *a, const void *b)
+{
+	return cmp_u64(&((const struct rk_ib_member *)a)->guid, &((const struct rk_ib_member *)b)->guid);
+}
+
+static char *members_text(const char *name, const struct rk_ib_member *members, size_t n)
+{
+	struct rk_ib_member *sorted RK_CLEANUP_FREE = rk_xcalloc(n + 1, sizeof(*sorted));
+	struct rk_str out = RK_STR_INIT;
+
+	if (n)
+		memcpy(sorted, members, n * sizeof(*sorted));
+	qsort(sorted, n, sizeof(*sorted), cmp_member);
+	rk_str_addf(&out, "%s\t", name);
+	for (size_t i = 0; i < n; i++)
+		rk_str_addf(&out, "%s%016" PRIx64 "=%c", i ? "," : "", sorted[i].guid, sorted[i].full ? 'f' : 'l');
+	return rk_str_steal(&out);
+}
+
+static int ib_set(struct rk_ib *ib, int fabric, uint16_t pkey, const char *name, const struct rk_ib_member *members, size_t n, struct rk_err *err)
+{
+	char *key RK_CLEANUP_FREE = rk_xasprintf("ib:%s:%04x", fabric_name(ib, fabric), pkey), *value RK_CLEANUP_FREE = members_text(name, members, n);
+	struct rk_sim_call call;
+	int rc = rk_sim_enter(of_ib(ib), &call, "ib.set", fabric_name(ib, fabric), true, err);
+
+	if (rc)
+		return rc;
+	rk_sim_set(&call, key, n ? value : NULL, RK_SIM_IB_MS);
+	return rk_sim_leave(&call, 0, err);
+}
+
+static int ib_tables(struct rk_ib *ib, int fabric, const uint64_t *guids, size_t n, struct rk_arena *arena, struct rk_ib_port *ret, struct rk_err *err)
+{
+	struct rk_sim *sim = of_ib(ib);
+	struct rk_sim_call call;
+	uint16_t keys[64];
+	int rc = rk_sim_enter(sim, &call, "ib.tables", fabric_name(ib, fabric), false, err);
+
+	if (rc)
+		return rc;
+	for (size_t i = 0; i < n; i++) {
+		int hca = rk_find_hca_guid(ib->site, guids[i]);
+		const char *link = hca < 0 ? NULL : rk_arena_printf(arena, "link:%s/%d", ib->site->trays[ib->site->hcas[hca].tray].name, ib->site->hcas[hca].rail);
+		ret[i] = (struct rk_ib_port){ .guid = guids[i], .known = link && !rk_sim_get(sim, link), .why = "the port does not answer" };
+		if (!ret[i].known)
+			continue;
+		ret[i].why = NULL;
+		ret[i].n_pkeys = rk_sim_port_keys(sim, ib->site, fabric, guids[i], false, keys, RK_ARRAY_SIZE(keys));
+		ret[i].pkeys = rk_arena_array(arena, ret[i].n_pkeys, sizeof(*ret[i].pkeys));
+		memcpy(ret[i].pkeys, keys, ret[i].n_pkeys * sizeof(*keys));
+	}
+	return rk_sim_leave(&call, 0, err);
+}
+
+static int ib_discover(struct rk_ib *ib, int fabric, struct rk_arena *arena, const char **ret, struct rk_err *err)
+{
+	struct rk_str text RK_CLEANUP_STR = RK_STR_INIT;
+	struct rk_sim_call call;
+	int rc = rk_sim_enter(of_ib(ib), &call, "ib.discover", fabric_name(ib, fabric), false, err);
+
+	if (rc)
+		return rc;
+	rk_topology_plan(ib->site, fabric, &text);
+	*ret = rk_arena_strdup(arena, rk_str_text(&text));
+	return rk_sim_leave(&call, 0, err);
+}
+
+/* The SA gives a path when the ports share a key that at least one holds as a full member. */
+static int ib_path(struct rk_ib *ib, int fabric, uint64_t from, uint64_t to, int *ret, struct rk_err *err)
+{
+	uint16_t a[64], b[64];
+	struct rk_sim_call call;
+	int rc = rk_sim_enter(of_ib(ib), &call, "ib.path", fabric_name(ib, fabric), false, err);
+
+	if (rc)
+		return rc;
+	size_t na = rk_sim_port_keys(call.sim, ib->site, fabric, from, false, a, RK_ARRAY_SIZE(a));
+	size_t nb = rk_sim_port_keys(call.sim, ib->site, fabric, to, false, b, RK_ARRAY_SIZE(b));
+	*ret = 0;
+	for (size_t i = 0; i < na; i++)
+		for (size_t k = 0; k < nb; k++)
+			*ret |= (a[i] & 0x7fff) == (b[k] & 0x7fff) && ((a[i] | b[k]) & 0x8000);
+	return rk_sim_leave(&call, 0, err);
+}
+
+static void ib_free(struct rk_ib *ib)
+{
+	free(ib);
+}
+
+static const struct rk_ib_ops ib_ops = { ib_list, ib_set, ib_tables, ib_discover, ib_path, ib_free };
+
+int rk_sim_ib(struct rk_sim *sim, const struct rk_driver_env *env, struct rk_ib **ret, struct rk_err *err)
+{
+	struct sim_ib *ib = rk_xcalloc(1, sizeof(*ib));
+
+	(void)err;
+	ib->ib = (struct rk_ib){ &ib_ops, env->site };
+	ib->sim = sim;
+	*ret = &ib->ib;
+	return 0;
+}

@@ -1,0 +1,308 @@
+#include <stdlib.h>
+#include <string.h>
+
+#include "provision/sim_impl.h"
+
+struct sim_hv {
+	struct rk_hv hv;
+	struct rk_sim *sim;
+};
+
+static struct rk_sim *of(struct rk_hv *hv)
+{
+	return ((struct sim_hv *)hv)->sim;
+}
+
+static const char *tray_name(const struct rk_hv *hv, int tray)
+{
+	return hv->site->trays[tray].name;
+}
+
+static int probe(struct rk_hv *hv, int tray, struct rk_arena *arena, struct rk_hostcaps *ret, struct rk_err *err)
+{
+	struct rk_sim_call call;
+	int rc = rk_sim_enter(of(hv), &call, "hv.probe", tray_name(hv, tray), false, err);
+
+	(void)arena;
+	if (rc)
+		return rc;
+	/* What the site file does not declare: the first versions that can express the size in full. */
+	if (!rk_hostcaps_declared(hv->site, ret))
+		*ret = (struct rk_hostcaps){ .libvirt = 12008000, .qemu = 11001003, .arch = "aarch64", .page_kib = 64 };
+	ret->probed = ret->kvm = ret->iommufd = ret->vfio = true;
+	return rk_sim_leave(&call, 0, err);
+}
+
+/* ---- domains ---------------------------------------------------------------------------------------------------------------------- */
+
+static char *domain_key(const struct rk_hv *hv, int tray, const char *name)
+{
+	return rk_xasprintf("dom:%s:%s", tray_name(hv, tray), name);
+}
+
+static const char *element(const char *xml, const char *open, const char *close, struct rk_arena *arena)
+{
+	const char *from = strstr(xml, open), *to = from ? strstr(from, close) : NULL;
+
+	return to ? rk_arena_strndup(arena, from + strlen(open), (size_t)(to - from) - strlen(open)) : NULL;
+}
+
+static void fill_domain(const char *name, const char *value, struct rk_arena *arena, struct rk_hv_domain *ret)
+{
+	const char *cluster, *vm;
+	int generation;
+
+	*ret = (struct rk_hv_domain){ .name = rk_arena_strdup(arena, name) };
+	if (!value)
+		return;
+	ret->exists = true;
+	ret->running = value[0] == 'R';
+	ret->xml = rk_arena_strdup(arena, value + 1);
+	ret->uuid = element(ret->xml, "<uuid>", "</uuid>", arena);
+	ret->ours = rk_domain_xml_owner(ret->xml, arena, &cluster, &vm, &generation);
+}
+
+static int domain_get(struct rk_hv *hv, int tray, const char *name, struct rk_arena *arena, struct rk_hv_domain *ret, struct rk_err *err)
+{
+	char *key RK_CLEANUP_FREE = domain_key(hv, tray, name);
+	struct rk_sim_call call;
+	int rc = rk_sim_enter(of(hv), &call, "hv.domain_get", tray_name(hv, tray), false, err);
+
+	if (rc)
+		return rc;
+	fill_domain(name, rk_sim_get(call.sim, key), arena, ret);
+	return rk_sim_leave(&call, 0, err);
+}
+
+static int domain_list(struct rk_hv *hv, int tray, struct rk_arena *arena, struct rk_hv_domain **ret, size_t *ret_n, struct rk_err *err)
+{
+	char *prefix RK_CLEANUP_FREE = domain_key(hv, tray, "");
+	struct rk_sim_call call;
+	size_t first, end, n = 0;
+	int rc = rk_sim_enter(of(hv), &call, "hv.domain_list", tray_name(hv, tray), false, err);
+
+	if (rc)
+		return rc;
+	rk_sim_range(call.sim, prefix, &first, &end);
+	*ret = rk_arena_array(arena, end - first, sizeof(**ret));
+	for (size_t i = first; i < end; i++) {
+		const char *value = rk_sim_see(call.sim, &call.sim->items[i]);
+		if (value)
+			fill_domain(call.sim->items[i].key + strlen(prefix), value, arena, &(*ret)[n++]);
+	}
+	*ret_n = n;
+	return rk_sim_leave(&call, 0, err);
+}
+
+static bool one_runs(const struct rk_sim *sim, const struct rk_hv *hv, int tray, const char *but)
+{
+	char *prefix RK_CLEANUP_FREE = domain_key(hv, tray, "");
+	size_t first, end;
+
+	rk_sim_range(sim, prefix, &first, &end);
+	for (size_t i = first; i < end; i++)
+		if (sim->items[i].value[0] == 'R' && strcmp(sim->items[i].key, but) != 0)
+			return true;
+	return false;
+}
+
+static int define(struct rk_hv *hv, int tray, const char *xml, struct rk_arena *arena, const char **ret_xml, struct rk_err *err)
+{
+	const char *name = element(xml, "<name>", "</name>", arena);
+	struct rk_sim_call call;
+	int rc = rk_sim_enter(of(hv), &call, "hv.define", tray_name(hv, tray), true, err);
+
+	if (rc)
+		return rc;
+	if (!name)
+		return rk_sim_leave(&call, rk_err_set(err, RK_INVALID, "XML error: the domain has no name"), err);
+	char *key RK_CLEANUP_FREE = domain_key(hv, tray, name);
+	const char *was = rk_sim_get(call.sim, key);
+	char *value RK_CLEANUP_FREE = rk_xasprintf("%c%s", was ? was[0] : 'S', xml);
+	rk_sim_set(&call, key, value, 0);
+	*ret_xml = rk_arena_strdup(arena, xml);
+	return rk_sim_leave(&call, 0, err);
+}
+
+/* Sets a domain running or stopped; the guest's SSH follows after the boot. */
+static int turn(struct rk_hv *hv, int tray, const char *what, const char *name, char state, struct rk_err *err)
+{
+	char *key RK_CLEANUP_FREE = domain_key(hv, tray, name), *up RK_CLEANUP_FREE = rk_xasprintf("up:%s", tray_name(hv, tray));
+	struct rk_sim_call call;
+	int rc = rk_sim_enter(of(hv), &call, what, tray_name(hv, tray), true, err);
+
+	if (rc)
+		return rc;
+	const char *was = rk_sim_get(call.sim, key);
+	if (!was)
+		rc = rk_err_set(err, RK_NOT_FOUND, "no domain \"%s\" on tray %s", name, tray_name(hv, tray));
+	else if (state == 'R' && one_runs(call.sim, hv, tray, key))
+		rc = rk_err_set(err, RK_FAILED, "the devices of tray %s are in use by another domain", tray_name(hv, tray));
+	if (!rc && was[0] != state) {
+		char *value RK_CLEANUP_FREE = rk_xasprintf("%c%s", state, was + 1);
+		rk_sim_set(&call, key, value, 0);
+		rk_sim_set(&call, up, state == 'R' ? "1" : NULL, state == 'R' ? RK_SIM_BOOT_MS : 0);
+	}
+	return rk_sim_leave(&call, rc, err);
+}
+
+static int start(struct rk_hv *hv, int tray, const char *name, struct rk_err *err)
+{
+	return turn(hv, tray, "hv.start", name, 'R', err);
+}
+
+static int ask_shutdown(struct rk_hv *hv, int tray, const char *name, struct rk_err *err)
+{
+	return turn(hv, tray, "hv.shutdown", name, 'S', err);
+}
+
+static int destroy(struct rk_hv *hv, int tray, const char *name, struct rk_err *err)
+{
+	return turn(hv, tray, "hv.destroy", name, 'S', err);
+}
+
+static int undefine(struct rk_hv *hv, int tray, const char *name, struct rk_err *err)
+{
+	char *key RK_CLEANUP_FREE = domain_key(hv, tray, name);
+	struct rk_sim_call call;
+	int rc = rk_sim_enter(of(hv), &call, "hv.undefine", tray_name(hv, tray), true, err);
+
+	if (rc)
+		return rc;
+	const char *was = rk_sim_get(call.sim, key);
+	if (was && was[0] == 'R')
+		rc = rk_err_set(err, RK_FAILED, "domain \"%s\" on tray %s runs", name, tray_name(hv, tray));
+	else
+		rk_sim_set(&call, key, NULL, 0);
+	return rk_sim_leave(&call, rc, err);
+}
+
+/* ---- volumes ---------------------------------------------------------------------------------------------------------------------- */
+
+static char *volume_key(const struct rk_hv *hv, int tray, const char *pool, const char *name)
+{
+	return rk_xasprintf("vol:%s:%s/%s", tray_name(hv, tray), pool, name);
+}
+
+/* Every image of the site is on every tray of the twin. */
+static bool is_image(const struct rk_site *site, const char *pool, const char *name)
+{
+	char *volume RK_CLEANUP_FREE = rk_xasprintf("%s/%s", pool, name);
+
+	for (size_t i = 0; i < site->n_images; i++)
+		if (rk_streq(site->images[i].volume, volume))
+			return true;
+	return false;
+}
+
+static int volume_get(struct rk_hv *hv, int tray, const char *pool, const char *name, struct rk_arena *arena, struct rk_hv_volume *ret, struct rk_err *err)
+{
+	char *key RK_CLEANUP_FREE = volume_key(hv, tray, pool, name);
+	struct rk_sim_call call;
+	int rc = rk_sim_enter(of(hv), &call, "hv.volume_get", tray_name(hv, tray), false, err);
+
+	if (rc)
+		return rc;
+	const char *value = rk_sim_get(call.sim, key);
+	*ret = (struct rk_hv_volume){ .exists = value || is_image(hv->site, pool, name) };
+	ret->bytes = value ? strtoull(value, NULL, 10) : (uint64_t)64 << 30;
+	ret->path = rk_arena_printf(arena, "/var/lib/libvirt/images/%s", name);
+	return rk_sim_leave(&call, 0, err);
+}
+
+static int volume_list(struct rk_hv *hv, int tray, const char *pool, struct rk_arena *arena, const char ***ret, size_t *ret_n, struct rk_err *err)
+{
+	char *prefix RK_CLEANUP_FREE = volume_key(hv, tray, pool, "");
+	struct rk_sim_call call;
+	size_t first, end, n = 0;
+	int rc = rk_sim_enter(of(hv), &call, "hv.volume_list", tray_name(hv, tray), false, err);
+
+	if (rc)
+		return rc;
+	rk_sim_range(call.sim, prefix, &first, &end);
+	*ret = rk_arena_array(arena, end - first, sizeof(**ret));
+	for (size_t i = first; i < end; i++)
+		if (rk_sim_see(call.sim, &call.sim->items[i]))
+			(*ret)[n++] = rk_arena_strdup(arena, call.sim->items[i].key + strlen(prefix));
+	*ret_n = n;
+	return rk_sim_leave(&call, 0, err);
+}
+
+static int set_volume(struct rk_hv *hv, int tray, const char *what, const char *pool, const char *name, const char *value, struct rk_err *err)
+{
+	char *key RK_CLEANUP_FREE = volume_key(hv, tray, pool, name);
+	struct rk_sim_call call;
+	int rc = rk_sim_enter(of(hv), &call, what, tray_name(hv, tray), true, err);
+
+	if (rc)
+		return rc;
+	rk_sim_set(&call, key, value, 0);
+	return rk_sim_leave(&call, 0, err);
+}
+
+static int volume_overlay(struct rk_hv *hv, int tray, const char *pool, const char *name, const char *backing, struct rk_err *err)
+{
+	(void)backing;
+	return set_volume(hv, tray, "hv.volume_overlay", pool, name, "68719476736", err);
+}
+
+static int volume_put(struct rk_hv *hv, int tray, const char *pool, const char *name, const void *data, size_t len, struct rk_err *err)
+{
+	char *value RK_CLEANUP_FREE = rk_xasprintf("%zu", len);
+
+	(void)data;
+	return set_volume(hv, tray, "hv.volume_put", pool, name, value, err);
+}
+
+static int volume_delete(struct rk_hv *hv, int tray, const char *pool, const char *name, struct rk_err *err)
+{
+	return set_volume(hv, tray, "hv.volume_delete", pool, name, NULL, err);
+}
+
+static int scrub(struct rk_hv *hv, int tray, struct rk_err *err)
+{
+	struct rk_sim_call call;
+	int rc = rk_sim_enter(of(hv), &call, "hv.scrub", tray_name(hv, tray), false, err);
+
+	if (rc)
+		return rc;
+	if (one_runs(call.sim, hv, tray, ""))
+		rc = rk_err_set(err, RK_FAILED, "a guest still uses the drives of tray %s", tray_name(hv, tray));
+	return rk_sim_leave(&call, rc, err);
+}
+
+static void hv_free(struct rk_hv *hv)
+{
+	of(hv)->hv = NULL;
+	free(hv);
+}
+
+static const struct rk_hv_ops ops = {
+	.probe = probe,
+	.domain_get = domain_get,
+	.domain_list = domain_list,
+	.define = define,
+	.start = start,
+	.shutdown = ask_shutdown,
+	.destroy = destroy,
+	.undefine = undefine,
+	.volume_get = volume_get,
+	.volume_list = volume_list,
+	.volume_overlay = volume_overlay,
+	.volume_put = volume_put,
+	.volume_delete = volume_delete,
+	.scrub = scrub,
+	.free = hv_free,
+};
+
+int rk_sim_hv(struct rk_sim *sim, const struct rk_driver_env *env, struct rk_hv **ret, struct rk_err *err)
+{
+	struct sim_hv *hv = rk_xcalloc(1, sizeof(*hv));
+
+	(void)err;
+	hv->hv = (struct rk_hv){ &ops, env->site };
+	hv->sim = sim;
+	sim->hv = &hv->hv;
+	*ret = &hv->hv;
+	return 0;
+}
