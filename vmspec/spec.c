@@ -4,6 +4,7 @@
 
 #include "inventory/base/diag.h"
 #include "inventory/base/file.h"
+#include "inventory/site_values.h"
 #include "vmspec/vmspec.h"
 
 enum { COUNT_MAX = 100000, KEYS_MAX = 64, MULTICAST_DEFAULT = 18 };
@@ -83,6 +84,12 @@ static void read_name(struct reader *r, const struct rk_jnode *node)
 	}
 }
 
+static void check_word(struct reader *r, const struct rk_jnode *node, bool (*valid)(const char *s), const char *what)
+{
+	if (rk_jstr(node) && !valid(node->text))
+		rk_diag_at(&r->diags, node, RK_AT_VALUE, "\"%s\" is no valid name of %s", node->text, what);
+}
+
 static void read_placement(struct reader *r, const struct rk_jnode *node)
 {
 	if (!node || !rk_diag_fields(&r->diags, node, "\"placement\"",
@@ -104,14 +111,21 @@ static void read_placement(struct reader *r, const struct rk_jnode *node)
 /* "TYPE BASE64 COMMENT" on one line, without options: what follows goes into authorized_keys. */
 static bool key_valid(const char *key)
 {
-	static const char *const types[] = { "ssh-ed25519 ", "ssh-rsa ", "ecdsa-sha2-nistp", "sk-ssh-ed25519@openssh.com ", "sk-ecdsa-sha2-nistp" };
+	static const char *const types[] = {
+		"ssh-ed25519 ", "ssh-rsa ", "ecdsa-sha2-nistp256 ", "ecdsa-sha2-nistp384 ", "ecdsa-sha2-nistp521 ",
+		"sk-ssh-ed25519@openssh.com ", "sk-ecdsa-sha2-nistp256@openssh.com ",
+	};
 
 	for (const char *c = key; *c; c++)
 		if (iscntrl((unsigned char)*c))
 			return false;
-	for (size_t i = 0; i < RK_ARRAY_SIZE(types); i++)
-		if (rk_starts_with(key, types[i]))
-			return strlen(key) < 16384;
+	for (size_t i = 0; i < RK_ARRAY_SIZE(types); i++) {
+		if (!rk_starts_with(key, types[i]))
+			continue;
+		const char *data = key + strlen(types[i]);
+		size_t n = strspn(data, "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/=");
+		return n && (!data[n] || data[n] == ' ') && strlen(key) < 16384;
+	}
 	return false;
 }
 
@@ -133,7 +147,9 @@ static void read_ssh(struct reader *r, const struct rk_jnode *node)
 		r->spec->ssh.user = text_of(r, user);
 	if (!user_valid(r->spec->ssh.user))
 		rk_diag_at(&r->diags, user, RK_AT_VALUE, "\"%s\" is no valid user name", r->spec->ssh.user);
-	r->spec->ssh.keys = rk_arena_array(r->arena, keys ? keys->n : 0, sizeof(char *));
+	if (!keys || keys->type != RK_JARRAY)
+		return;
+	r->spec->ssh.keys = rk_arena_array(r->arena, keys->n, sizeof(char *));
 	RK_JEACH(it, keys) {
 		if (!rk_jstr(it) || !key_valid(it->text)) {
 			rk_diag_at(&r->diags, it, RK_AT_VALUE, "this is no public SSH key");
@@ -162,9 +178,9 @@ static void read_pkey(struct reader *r, const struct rk_jnode *node)
 {
 	uint64_t v;
 
-	if (!node || (rk_jstr(node) && strcmp(node->text, "auto") == 0))
+	if (!rk_jstr(node) || strcmp(node->text, "auto") == 0)
 		return;
-	if (!rk_jstr(node) || !rk_parse_u64(node->text, &v) || v < 1 || v > 0x7ffe) {
+	if (!rk_parse_u64(node->text, &v) || v < 1 || v > 0x7ffe) {
 		rk_diag_at(&r->diags, node, RK_AT_VALUE, "\"pkey\" is \"auto\" or a key from \"0x0001\" to \"0x7ffe\"");
 		return;
 	}
@@ -212,17 +228,20 @@ static void read_spec(struct reader *r, const struct rk_jnode *root)
 	read_name(r, rk_jget(root, "name"));
 	r->spec->tenant = text_of(r, rk_jget(root, "tenant"));
 	r->spec->image = text_of(r, rk_jget(root, "image"));
+	check_word(r, rk_jget(root, "tenant"), rk_name_valid, "a tenant");
+	check_word(r, rk_jget(root, "image"), rk_image_name_valid, "an image");
 	r->spec->size = text_of(r, rk_jget(root, "size"));
 	const struct rk_size *size = r->spec->size ? rk_size_find(r->spec->size) : NULL;
 	if (size)
 		r->spec->size = size->name;
-	r->spec->count = whole_of(r, rk_jget(root, "count"), 1, COUNT_MAX, 1);
+	r->spec->count = whole_of(r, rk_jget(root, "count"), 1, COUNT_MAX, 0);
 	read_placement(r, rk_jget(root, "placement"));
 	read_ssh(r, rk_jget(root, "ssh"));
 	read_nvlink(r, rk_jget(root, "nvlink"));
 	read_infiniband(r, rk_jget(root, "infiniband"));
 	read_validation(r, rk_jget(root, "validation"));
-	if (r->spec->placement.segment > r->spec->count)
+	/* A count that was reported already says nothing about the segment. */
+	if (r->spec->count && r->spec->placement.segment > r->spec->count)
 		rk_diag_at(&r->diags, rk_jget(rk_jget(root, "placement"), "segment"), RK_AT_VALUE, "a segment of %d is larger than the count of %d",
 			   r->spec->placement.segment, r->spec->count);
 }
