@@ -111,7 +111,7 @@ static void no_name_or_alias_means_two_sizes(void **state)
 		}
 }
 
-/* A guest with devices has as many ports as GPUs (rail k belongs to GPU k), and its pcihole64 is the power of two QEMU asks for. */
+/* Rail k belongs to GPU k, so a size has as many ports as GPUs; a tray has 144 cores, 960 GiB and four drives. */
 static void every_size_is_one_that_a_tray_can_hold(void **state)
 {
 	size_t n;
