@@ -1,0 +1,30 @@
+#!/usr/bin/env bash
+# The finished man pages are clean, there is one per noun, and racksh(1) knows every global option.
+set -u
+cd "$(dirname "$0")/../.." || exit 1
+build=${BUILD:-build}
+problems=0
+
+for page in racksh.1 racksh-site.5 racksh-cluster.5 racksh-profile.5 racksh-batch.5 racksh-fabric.7; do
+	[ -s "$build/man/$page" ] || { printf '%s: was not made in %s/man\n' "$page" "$build"; problems=1; }
+done
+
+# Nouns as the command tables have them; their pages are made from the rows.
+while read -r noun; do
+	[ -s "$build/man/racksh-$noun.1" ] || { printf 'racksh-%s.1: was not made in %s/man\n' "$noun" "$build"; problems=1; }
+done < <(man/nouns.sh)
+
+# Every global option is described by hand in racksh(1).
+while read -r name; do
+	grep -qE -- "^\.It Fl (. , )?Fl Fl $name( |\$)" man/racksh.1.in || { printf 'man/racksh.1.in: the option --%s is not described\n' "$name"; problems=1; }
+done < <(sed -nE '/rk_global_options\[\] *= *\{/,/^\};/s/^[[:space:]]*\{[^"]*"([a-z-]+)".*/\1/p' cli/*.c)
+
+if command -v mandoc >/dev/null; then
+	for page in "$build"/man/*.[1-9]; do
+		[ -e "$page" ] || continue
+		mandoc -T lint -W warning "$page" || problems=1
+	done
+else
+	echo 'mandoc is not installed: the pages were not checked for style'
+fi
+exit $problems
