@@ -128,7 +128,7 @@ static void lab_form(struct rk_domain *d)
 	rk_xt(d->root, "on_crash", "destroy");
 	d->devices = rk_x(d->root, "devices", NULL);
 	rk_domain_disks(d, NULL);
-	rk_x(d->devices, "controller", "type", "usb", "model", "none", NULL);
+	rk_x(d->devices, "controller", "type", "usb", "index", "0", "model", "none", NULL);
 	rk_domain_serial(d);
 	rk_x(d->devices, "memballoon", "model", "none", NULL);
 	rk_domain_network(d, NULL);
