@@ -371,6 +371,18 @@ static bool read_member(struct reader *r, struct span token)
 	return true;
 }
 
+/* A multicast group takes the rest of its line as its own flags. */
+static void read_group(struct reader *r, struct span list, bool more)
+{
+	while (more) {
+		struct span token, word;
+		more = cut(&list, ',', &token);
+		word = trim(token);
+		if (word.n && (is_prefix((struct span){ word.p, 2 < word.n ? 2 : word.n }, "0x") || is_prefix(word, "ALL") || is_prefix(word, "SELF")))
+			FIND(r, word.p, "\"%s\" is dropped: what follows mgid= up to the end of the line belongs to the multicast group", show(r, word));
+	}
+}
+
 static bool read_members(struct reader *r, struct span list)
 {
 	bool more = true, good = true;
@@ -379,9 +391,10 @@ static bool read_members(struct reader *r, struct span list)
 		struct span token;
 		more = cut(&list, ',', &token);
 		struct span word = trim(token);
-		/* A multicast group takes the rest of its line. */
-		if (word.n >= 5 && memcmp(word.p, "mgid=", 5) == 0)
+		if (word.n >= 5 && memcmp(word.p, "mgid=", 5) == 0) {
+			read_group(r, list, more);
 			return true;
+		}
 		good = read_member(r, token);
 	}
 	return good;
@@ -397,7 +410,13 @@ static bool new_definition(struct span s)
 	uint64_t n;
 	bool odd, overflow;
 
-	return colon && !is(first, "mgid") && !(first.n > 2 && first.p[0] == '0' && number(first, &n, &odd, &overflow)) && first.n != 2 && first.n != 4;
+	if (!colon || is(first, "mgid") || (first.n > 2 && first.p[0] == '0' && number(first, &n, &odd, &overflow)))
+		return false;
+	/* "00:02:c9:..." is a GUID in another notation. */
+	size_t hex = 0;
+	while (hex < first.n && strchr("0123456789abcdefABCDEF", first.p[hex]))
+		hex++;
+	return hex < first.n || (hex != 2 && hex != 4);
 }
 
 /* What stands between two ';'. */
@@ -490,12 +509,17 @@ static void find_demoted(struct reader *r, const struct part *part)
 {
 	struct rk_map *last RK_CLEANUP_MAP = rk_map_new();
 	const struct rk_part_member *items = part->members.items;
+	bool self_written = false;
 
-	for (size_t i = 0; i < part->members.n; i++)
+	for (size_t i = 0; i < part->members.n; i++) {
 		if (items[i].who == RK_PART_GUID)
 			rk_map_set_u64(last, items[i].guid, i);
+		self_written |= items[i].who == RK_PART_SELF && items[i].line;
+	}
 	for (size_t i = 0; i < part->members.n; i++) {
 		size_t winner = i;
+		if (!items[i].line && self_written)
+			continue;
 		if (items[i].who == RK_PART_GUID)
 			rk_map_get_u64(last, items[i].guid, &winner);
 		for (size_t g = winner + 1; g < part->members.n; g++)
