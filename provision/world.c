@@ -32,19 +32,7 @@ int rk_world_drivers(struct rk_world *world, struct rk_err *err)
 	return rc;
 }
 
-int rk_world_refresh(struct rk_world *world, struct rk_err *err)
-{
-	struct rk_site *fresh = NULL, *old = world->site;
-	int rc = rk_store_snapshot(world->store, &fresh, err);
-
-	if (rc != 0)
-		return rc;
-	point_to(world, fresh);
-	rk_site_free(old);
-	return 0;
-}
-
-void rk_world_close(struct rk_world *world)
+static void close_drivers(struct rk_world *world)
 {
 	if (world->hv)
 		world->hv->ops->free(world->hv);
@@ -55,6 +43,27 @@ void rk_world_close(struct rk_world *world)
 	world->hv = NULL;
 	world->nvl = NULL;
 	world->ib = NULL;
+}
+
+int rk_world_refresh(struct rk_world *world, struct rk_err *err)
+{
+	struct rk_site *fresh = NULL, *old = world->site;
+	int rc = rk_store_snapshot(world->store, &fresh, err);
+
+	if (rc != 0)
+		return rc;
+	/* Drivers keep state per tray, rack and fabric: another inventory needs other handles. */
+	bool grown = old && (old->n_trays != fresh->n_trays || old->n_racks != fresh->n_racks || old->n_fabrics != fresh->n_fabrics), were_open = world->hv != NULL;
+	if (grown)
+		close_drivers(world);
+	point_to(world, fresh);
+	rk_site_free(old);
+	return grown && were_open ? rk_world_drivers(world, err) : 0;
+}
+
+void rk_world_close(struct rk_world *world)
+{
+	close_drivers(world);
 	if (world->sim)
 		rk_sim_close(world->sim);
 	world->sim = NULL;

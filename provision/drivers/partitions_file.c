@@ -254,6 +254,9 @@ static bool read_key(struct reader *r, struct span token, uint16_t *ret_key, con
 	uint64_t value = 0;
 
 	name = trim(name);
+	/* A byte order mark becomes part of the first name, which OpenSM uses for its log only. */
+	if (name.n >= 3 && memcmp(name.p, "\xef\xbb\xbf", 3) == 0)
+		name = (struct span){ name.p + 3, name.n - 3 };
 	const char *at = name.n ? name.p : token.p;
 	if (has_id) {
 		id = trim(rest);

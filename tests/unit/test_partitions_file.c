@@ -27,6 +27,7 @@ static const struct lint_case {
 	{ STANDARD "tA=0x10, ipoib, rate=3, mtu=4, sl=0, indx0 : " G1 " ; tB=17 : " G2 "=limited;\n", 0, 0, NULL },
 	{ "tA=0x10, defmember=full : " G1 " ;\n", 0, 0, NULL },
 	{ "Default : ALL=limited, SELF=full ;\n", 0, 0, NULL },
+	{ "\xef\xbb\xbf" STANDARD "tA = 0x10 , defmember = full : " G1 " , " G2 " ;\n", 0, 0, NULL },
 	{ "Default=0x7fff, ipoib : ALL=full ;\n", 0, 0, NULL },
 	{ STANDARD "tA=0x10 : " G1 "=full ; # comment : ; ,\n", 0, 0, NULL },
 	{ STANDARD "tA=0x10 : ALL=full, " G1 "=limited ;\n", 0, 0, NULL },
