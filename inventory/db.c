@@ -125,8 +125,10 @@ void rk_db_bulk_begin(struct rk_db_bulk *bulk, struct rk_db *db, const char *tab
 	bulk->values = rk_xcalloc(bulk->cap, sizeof(*bulk->values));
 }
 
-void rk_db_bulk_row(struct rk_db_bulk *bulk, const struct rk_db_value *values, struct rk_err *err)
+void rk_db_bulk_row(struct rk_db_bulk *bulk, const struct rk_db_value *values, size_t n, struct rk_err *err)
 {
+	if (!bulk->rc && n != bulk->width)
+		bulk->rc = rk_err_set(err, RK_BUG, "%zu values for a row of \"%s\"", n, bulk->table);
 	if (bulk->rc)
 		return;
 	memcpy(bulk->values + bulk->n, values, bulk->width * sizeof(*values));

@@ -116,5 +116,5 @@ struct rk_db_bulk {
 	int rc;    /* first error; later rows are ignored */
 };
 void rk_db_bulk_begin(struct rk_db_bulk *bulk, struct rk_db *db, const char *table, const char *columns, size_t width);
-void rk_db_bulk_row(struct rk_db_bulk *bulk, const struct rk_db_value *values, struct rk_err *err);
+void rk_db_bulk_row(struct rk_db_bulk *bulk, const struct rk_db_value *values, size_t n, struct rk_err *err);
 int rk_db_bulk_end(struct rk_db_bulk *bulk, struct rk_err *err);

@@ -71,14 +71,14 @@ static int map_error(struct pg *p, const PGresult *result, struct rk_err *err)
 	const char *primary = PQresultErrorField(result, PG_DIAG_MESSAGE_PRIMARY);
 	const char *constraint = PQresultErrorField(result, PG_DIAG_CONSTRAINT_NAME);
 
-	if (PQstatus(p->conn) == CONNECTION_BAD)
+	if (!state || PQstatus(p->conn) == CONNECTION_BAD)
 		return lost(p, err);
 	tidy(&text, primary ? primary : PQerrorMessage(p->conn));
-	if (state && strcmp(state, "23503") == 0)
+	if (strcmp(state, "23503") == 0)
 		constraint = "foreign_key";
-	if (state && rk_starts_with(state, "23"))
+	if (rk_starts_with(state, "23"))
 		snprintf(p->db.violation, sizeof(p->db.violation), "%s", constraint ? constraint : "unnamed");
-	for (size_t i = 0; state && i < RK_ARRAY_SIZE(meanings); i++) {
+	for (size_t i = 0; i < RK_ARRAY_SIZE(meanings); i++) {
 		if (!rk_starts_with(state, meanings[i].state))
 			continue;
 		rk_err_set(err, meanings[i].rc, "the PostgreSQL store refused: %s", rk_str_text(&text));
@@ -86,7 +86,7 @@ static int map_error(struct pg *p, const PGresult *result, struct rk_err *err)
 			rk_err_hint(err, "%s", meanings[i].hint);
 		return meanings[i].rc;
 	}
-	return rk_err_set(err, RK_FAILED, "the PostgreSQL store refused a statement: %s (SQLSTATE %s)", rk_str_text(&text), state ? state : "unknown");
+	return rk_err_set(err, RK_FAILED, "the PostgreSQL store refused a statement: %s (SQLSTATE %s)", rk_str_text(&text), state);
 }
 
 /* A statement without arguments; also several in one text. */

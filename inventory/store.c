@@ -39,10 +39,26 @@ static char *without_password(const char *uri)
 	return rk_str_steal(&out);
 }
 
+struct rk_store *rk_store_lock(struct rk_store *store)
+{
+	pthread_mutex_lock(&store->lock);
+	return store;
+}
+
+void rk_store_unlock(struct rk_store **store)
+{
+	pthread_mutex_unlock(&(*store)->lock);
+}
+
 static struct rk_store *new_store(const char *uri, enum rk_store_mode mode, const struct rk_actor *actor)
 {
 	struct rk_store *store = rk_xcalloc(1, sizeof(*store));
 
+	pthread_mutexattr_t recursive;
+	pthread_mutexattr_init(&recursive);
+	pthread_mutexattr_settype(&recursive, PTHREAD_MUTEX_RECURSIVE);
+	pthread_mutex_init(&store->lock, &recursive);
+	pthread_mutexattr_destroy(&recursive);
 	store->uri = rk_xstrdup(uri);
 	store->shown = without_password(uri);
 	store->mode = mode;
@@ -106,6 +122,7 @@ void rk_store_close(struct rk_store *store)
 	if (store->in_change)
 		rk_store_rollback(store);
 	rk_db_close(store->db);
+	pthread_mutex_destroy(&store->lock);
 	free(store->uri);
 	free(store->shown);
 	free(store->user);
@@ -221,23 +238,37 @@ static int moved_on(struct rk_store *store, int64_t planned, struct rk_err *err)
 	return RK_CONFLICT;
 }
 
-int rk_store_begin(struct rk_store *store, int64_t revision, struct rk_err *err)
-{
-	int rc = raw_begin(store, err);
-
-	if (rc || revision < 0 || revision == store->revision)
-		return rc;
-	rc = moved_on(store, revision, err);
-	rk_store_rollback(store);
-	return rc;
-}
-
-void rk_store_rollback(struct rk_store *store)
+static void undo_change(struct rk_store *store)
 {
 	if (!store->in_change)
 		return;
 	store->in_change = false;
 	store->db->driver->rollback(store->db);
+}
+
+/* The lock taken here is given back by commit or rollback. */
+int rk_store_begin(struct rk_store *store, int64_t revision, struct rk_err *err)
+{
+	RK_STORE_HOLD(store);
+	int rc = raw_begin(store, err);
+
+	if (!rc && revision >= 0 && revision != store->revision) {
+		rc = moved_on(store, revision, err);
+		undo_change(store);
+	}
+	if (!rc)
+		rk_store_lock(store);
+	return rc;
+}
+
+void rk_store_rollback(struct rk_store *store)
+{
+	RK_STORE_HOLD(store);
+
+	if (!store->in_change)
+		return;
+	undo_change(store);
+	pthread_mutex_unlock(&store->lock);
 }
 
 static int end_change(struct rk_store *store, struct rk_err *err)
@@ -252,10 +283,8 @@ static int end_change(struct rk_store *store, struct rk_err *err)
 	return rc;
 }
 
-int rk_store_commit(struct rk_store *store, struct rk_err *err)
+static int keep_change(struct rk_store *store, struct rk_err *err)
 {
-	if (!store->in_change)
-		return rk_err_set(err, RK_BUG, "a commit without a change of the store");
 	int64_t next = store->revision + 1;
 	int rc = rk_db_exec(store->db, err, "UPDATE meta SET value = ? WHERE name = 'revision'", RK_DB_I(next));
 	if (!rc)
@@ -265,12 +294,24 @@ int rk_store_commit(struct rk_store *store, struct rk_err *err)
 		rc = rk_db_exec(store->db, err, "DELETE FROM changes WHERE revision <= ?", RK_DB_I(next - CHANGES_KEPT));
 	if (!rc)
 		return end_change(store, err);
-	rk_store_rollback(store);
+	undo_change(store);
+	return rc;
+}
+
+int rk_store_commit(struct rk_store *store, struct rk_err *err)
+{
+	RK_STORE_HOLD(store);
+
+	if (!store->in_change)
+		return rk_err_set(err, RK_BUG, "a commit without a change of the store");
+	int rc = keep_change(store, err);
+	pthread_mutex_unlock(&store->lock);
 	return rc;
 }
 
 int rk_store_join(struct rk_store *store, bool *own, struct rk_err *err)
 {
+	rk_store_lock(store);
 	*own = false;
 	if (store->in_change)
 		return 0;
@@ -279,21 +320,24 @@ int rk_store_join(struct rk_store *store, bool *own, struct rk_err *err)
 	return rc;
 }
 
+static int part(struct rk_store *store, bool own, int rc, int (*end)(struct rk_store *store, struct rk_err *err), struct rk_err *err)
+{
+	if (own && !rc)
+		rc = end(store, err);
+	else if (own)
+		undo_change(store);
+	rk_store_unlock(&store);
+	return rc;
+}
+
 int rk_store_part(struct rk_store *store, bool own, int rc, struct rk_err *err)
 {
-	if (!own)
-		return rc;
-	if (!rc)
-		return rk_store_commit(store, err);
-	rk_store_rollback(store);
-	return rc;
+	return part(store, own, rc, keep_change, err);
 }
 
 int rk_store_part_journal(struct rk_store *store, bool own, int rc, struct rk_err *err)
 {
-	if (own && !rc)
-		return end_change(store, err);
-	return rk_store_part(store, own, rc, err);
+	return part(store, own, rc, end_change, err);
 }
 
 void rk_store_what(struct rk_store *store, const char *format, ...)
@@ -352,6 +396,7 @@ int rk_store_next(struct rk_store *store, const char *counter, int64_t *ret, str
 
 int rk_store_snapshot(struct rk_store *store, struct rk_site **ret, struct rk_err *err)
 {
+	RK_STORE_HOLD(store);
 	int rc = rk_store_ready(store, err);
 
 	if (rc || store->in_change)

@@ -3,7 +3,8 @@
  * URIs: "sqlite:PATH", "postgresql://...", "mem:". A missing SQLite file is read as an empty site and made by the first change.
  * Every change runs in one transaction that names the revision it was planned against; a store that moved on answers RK_CONFLICT and
  * says who changed what. Constraints against double allocation (GPU, port GUID, (domain, partition id), (fabric, PKey), tray, address)
- * are in the database; a violation is RK_CONFLICT naming the holder. Not thread safe: one store handle per thread. */
+ * are in the database; a violation is RK_CONFLICT naming the holder. Thread safe: calls of one handle take turns, and a change keeps the
+ * others waiting from begin to commit. */
 #pragma once
 #include "inventory/model.h"
 

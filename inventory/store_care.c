@@ -39,6 +39,7 @@ static int note_problem(void *ctx, const struct rk_db_row *row, struct rk_err *e
 int rk_store_check(struct rk_store *store, struct rk_err *err)
 {
 	RK_CLEANUP_ERR struct rk_err said = RK_ERR_INIT;
+	RK_STORE_HOLD(store);
 	int rc = store->db->driver->check ? store->db->driver->check(store->db, err) : 0;
 
 	if (!rc)
@@ -127,6 +128,7 @@ static int cannot(const char *path, struct rk_err *err)
 int rk_store_backup(struct rk_store *store, const char *path, struct rk_err *err)
 {
 	char *temp RK_CLEANUP_FREE = rk_xasprintf("%s.tmp.%ld", path, (long)getpid());
+	RK_STORE_HOLD(store);
 	int fd RK_CLEANUP_FD = -1, rc;
 
 	if (access(path, F_OK) == 0) {

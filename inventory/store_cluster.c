@@ -16,8 +16,8 @@ struct wanted {
 	uint64_t guid;
 };
 
-/* The command in whose transaction a row (actor, at_ms) was written. */
-#define COMMAND_OF(t) "(SELECT what FROM changes h WHERE h.actor = " t ".actor AND h.at_ms >= " t ".at_ms ORDER BY revision LIMIT 1)"
+/* The command in whose transaction a row was written. */
+#define COMMAND_OF(t) "(SELECT what FROM changes h WHERE h.revision = " t ".revision)"
 #define VM_HOLDER "SELECT 'VM ' || v.name || ' of cluster ' || c.name, v.actor, v.at_ms, " COMMAND_OF("v") " FROM vms v JOIN clusters c ON c.id = v.cluster"
 #define PARTITION_HOLDER(table) "SELECT 'cluster ' || c.name, p.actor, p.at_ms, " COMMAND_OF("p") " FROM " table " p JOIN clusters c ON c.id = p.cluster"
 
@@ -30,8 +30,8 @@ static const struct {
 } holders[] = {
 	{ "clusters_name", "the cluster name", BY_NAME,
 	  "SELECT 'cluster ' || name, actor, at_ms, " COMMAND_OF("clusters") " FROM clusters WHERE name = ?" },
-	{ "vms_name", "the VM name", BY_NAME, VM_HOLDER " WHERE v.name = ?" },
 	{ "vms_tray", "tray", BY_TRAY, VM_HOLDER " WHERE v.tray = ?" },
+	{ "vms_name", "the VM name", BY_NAME, VM_HOLDER " WHERE v.name = ?" },
 	{ "vms_uuid", "UUID", BY_UUID, VM_HOLDER " WHERE v.uuid = ?" },
 	{ "vms_address", "address", BY_ADDRESS, VM_HOLDER " WHERE v.address = ? AND v.ssh_port = ?" },
 	{ "vms_cluster", "the number", BY_NUMBER, VM_HOLDER " WHERE c.name = ? AND v.number = ?" },
@@ -66,15 +66,17 @@ static size_t key_args(enum key key, const struct wanted *w, struct rk_db_value 
 struct holder {
 	struct rk_err *err;
 	const char *thing, *label;
+	bool found;
 };
 
 static int name_holder(void *ctx, const struct rk_db_row *row, struct rk_err *err)
 {
-	const struct holder *h = ctx;
+	struct holder *h = ctx;
 	const char *command = rk_db_text(row, 3);
 	char since[32];
 
 	(void)err;
+	h->found = true;
 	rk_time_iso(rk_db_int(row, 2), since);
 	rk_err_set(h->err, RK_CONFLICT, "%s %s is held by %s (%s, since %s%s%s)", h->thing, h->label, rk_db_text(row, 0), rk_db_text(row, 1), since,
 		   command ? ", " : "", command ? command : "");
@@ -82,23 +84,26 @@ static int name_holder(void *ctx, const struct rk_db_row *row, struct rk_err *er
 	return 0;
 }
 
-/* The violation of the last statement becomes "... is held by ...". */
+/* The violation of the last statement becomes "... is held by ...". Which of several constraints of a table refuses first is the
+ * database's mood; the order of the rows above decides what is said. */
 static int explain(struct rk_store *store, int rc, const struct wanted *w, struct rk_err *err)
 {
 	struct rk_db_value args[2];
-	char label[128], constraint[64];
+	char label[128], constraint[sizeof(store->db->violation)];
 
-	snprintf(constraint, sizeof(constraint), "%s", store->db->violation);
+	memcpy(constraint, store->db->violation, sizeof(constraint));
 	if (rc != RK_CONFLICT || !*constraint || !err)
 		return rc;
 	for (size_t i = 0; i < RK_ARRAY_SIZE(holders); i++) {
-		if (strcmp(constraint, holders[i].constraint) != 0)
+		size_t table = strcspn(holders[i].constraint, "_") + 1;
+		struct holder h = { err, holders[i].thing, label, false };
+		if (strncmp(constraint, holders[i].constraint, table) != 0)
 			continue;
 		size_t n = key_args(holders[i].key, w, args, label);
-		struct holder h = { err, holders[i].thing, label };
-		return rk_db_query(store->db, holders[i].sql, args, n, name_holder, &h, NULL) ? err->rc : RK_CONFLICT;
+		if (rk_db_query(store->db, holders[i].sql, args, n, name_holder, &h, NULL) || h.found)
+			break;
 	}
-	return rc;
+	return RK_CONFLICT;
 }
 
 static int cluster_id(struct rk_store *store, const char *cluster, int64_t *ret, struct rk_err *err)
@@ -125,10 +130,10 @@ static int add_cluster(struct rk_store *store, const struct rk_new_cluster *c, s
 		return rc;
 	rc = rk_db_exec(store->db, err,
 			"INSERT INTO clusters (id, name, tenant, size, image, state, spec, reasons, op, segment, spares_per_rack, next_number, actor,"
-			" at_ms) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, 1, ?, ?)",
+			" at_ms, revision) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, 1, ?, ?, ?)",
 			RK_DB_I(id), RK_DB_S(c->name), RK_DB_S(c->tenant), RK_DB_S(c->size), RK_DB_S(c->image),
 			RK_DB_S(rk_cluster_state_name(RK_CLUSTER_PLANNED)), RK_DB_S(c->spec), RK_DB_S(c->reasons), RK_DB_I(c->op), RK_DB_I(c->segment),
-			RK_DB_I(c->spares_per_rack), RK_DB_S(store->by), RK_DB_I(rk_store_now_ms()));
+			RK_DB_I(c->spares_per_rack), RK_DB_S(store->by), RK_DB_I(rk_store_now_ms()), RK_DB_I(store->revision + 1));
 	rk_store_unguard(store, rc);
 	return explain(store, rc, &w, err);
 }
@@ -265,11 +270,11 @@ static int write_vm(struct rk_store *store, const struct rk_new_vm *vm, int64_t 
 	if (!rc)
 		rc = rk_db_exec(store->db, err,
 				"INSERT INTO vms (id, name, cluster, number, tray, uuid, state, address, ssh_port, mac, generation, host_key_public,"
-				" host_key_private, actor, at_ms) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+				" host_key_private, actor, at_ms, revision) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
 				RK_DB_I(id), RK_DB_S(vm->name), RK_DB_I(cluster), RK_DB_I(vm->number), RK_DB_S(vm->tray), RK_DB_S(vm->uuid),
 				RK_DB_S(rk_vm_state_name(RK_VM_PLANNED)), RK_DB_S(vm->address), RK_DB_I(vm->ssh_port), RK_DB_S(vm->mac),
 				RK_DB_I(vm->generation), RK_DB_S(vm->host_key_public), RK_DB_S(vm->host_key_private), RK_DB_S(store->by),
-				RK_DB_I(rk_store_now_ms()));
+				RK_DB_I(rk_store_now_ms()), RK_DB_I(store->revision + 1));
 	if (!rc)
 		rc = write_guids(store, "gpu_alloc", "SELECT COUNT(*) FROM gpus WHERE guid = ?", "GPU", vm->gpu_guids, vm->n_gpu_guids, id, w, err);
 	if (!rc)
@@ -350,6 +355,7 @@ static int take_key(void *ctx, const struct rk_db_row *row, struct rk_err *err)
 int rk_store_vm_host_key(struct rk_store *store, const char *vm, char **ret, struct rk_err *err)
 {
 	char *key = NULL;
+	RK_STORE_HOLD(store);
 	int rc = rk_store_ready(store, err);
 
 	if (!rc)
@@ -383,8 +389,8 @@ static int add_partition(struct rk_store *store, const char *kind, const char *p
 	if (rc)
 		return rc;
 	const struct rk_db_value args[] = { RK_DB_S(place), RK_DB_I(id), RK_DB_I(owner), RK_DB_S(name), RK_DB_S(store->by), RK_DB_I(rk_store_now_ms()),
-					    RK_DB_I(full) };
-	rc = rk_db_query(store->db, sql, args, *kind == 'f' ? 7 : 6, NULL, NULL, err);
+					    RK_DB_I(store->revision + 1), RK_DB_I(full) };
+	rc = rk_db_query(store->db, sql, args, *kind == 'f' ? 8 : 7, NULL, NULL, err);
 	rk_store_unguard(store, rc);
 	return explain(store, rc, &w, err);
 }
@@ -399,7 +405,7 @@ int rk_store_add_nvl_partition(struct rk_store *store, const char *rack, int id,
 	if (!rc) {
 		rk_store_what(store, "NVLink partition %s/%d", rack, id);
 		rc = add_partition(store, "rack", "SELECT COUNT(*) FROM racks WHERE name = ?",
-				   "INSERT INTO nvl_partitions (rack, id, cluster, name, actor, at_ms) VALUES (?, ?, ?, ?, ?, ?)", rack, id, cluster,
+				   "INSERT INTO nvl_partitions (rack, id, cluster, name, actor, at_ms, revision) VALUES (?, ?, ?, ?, ?, ?, ?)", rack, id, cluster,
 				   name, false, err);
 	}
 	return rk_store_part(store, own, rc, err);
@@ -424,7 +430,7 @@ int rk_store_add_ib_partition(struct rk_store *store, const char *fabric, uint16
 	if (!rc) {
 		rk_store_what(store, "IB partition %s/0x%04x", fabric, pkey);
 		rc = add_partition(store, "fabric", "SELECT COUNT(*) FROM fabrics WHERE name = ?",
-				   "INSERT INTO ib_partitions (fabric, pkey, cluster, name, actor, at_ms, full_member) VALUES (?, ?, ?, ?, ?, ?, ?)",
+				   "INSERT INTO ib_partitions (fabric, pkey, cluster, name, actor, at_ms, revision, full_member) VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
 				   fabric, pkey, cluster, name, full, err);
 	}
 	return rk_store_part(store, own, rc, err);

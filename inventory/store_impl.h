@@ -1,5 +1,7 @@
 /* What the files of the store share. Private to inventory/store*.c. */
 #pragma once
+#include <pthread.h>
+
 #include "inventory/db.h"
 #include "inventory/store.h"
 
@@ -12,6 +14,7 @@ struct rk_store {
 	long pid;
 	bool blank;              /* db is an empty stand-in in memory for a store that is not there yet */
 	int schema;
+	pthread_mutex_t lock;    /* recursive; held over every call and from begin to commit: steps run on threads and share the handle */
 	bool in_change;
 	int64_t revision;        /* inside a change: what it started from */
 	char *what;              /* inside a change: its description, for whoever runs into it; the first one wins */
@@ -21,6 +24,10 @@ struct rk_migration {
 	int schema;                    /* number reached by it */
 	const char *const *statements; /* ends with NULL */
 };
+struct rk_store *rk_store_lock(struct rk_store *store);
+void rk_store_unlock(struct rk_store **store);
+#define RK_STORE_HOLD(store) struct rk_store *held_ __attribute__((cleanup(rk_store_unlock), unused)) = rk_store_lock(store)
+
 extern const struct rk_migration rk_store_migrations[]; /* ends with schema == 0 */
 extern const char *const rk_store_tables[];             /* of the newest schema; ends with NULL */
 int rk_store_newest_schema(void);
@@ -32,7 +39,7 @@ int rk_store_apply_schema(struct rk_db *db, int to, struct rk_err *err);
 /* Is the schema the one this program knows? RK_FAILED with a hint otherwise. */
 int rk_store_ready(const struct rk_store *store, struct rk_err *err);
 /* A function that changes things takes part in the caller's transaction, or runs in one of its own: rk_store_join begins one when there is
- * none (*own), rk_store_part commits it (raising the revision), or rolls it back when rc is not 0. The "journal" variant leaves the revision
+ * none (*own), rk_store_part commits it (raising the revision), or rolls it back when rc is not 0. Every join is followed by one part, also when it failed. The "journal" variant leaves the revision
  * alone: journal, leases and audit are no part of a snapshot. */
 int rk_store_join(struct rk_store *store, bool *own, struct rk_err *err);
 int rk_store_part(struct rk_store *store, bool own, int rc, struct rk_err *err);

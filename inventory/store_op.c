@@ -124,6 +124,7 @@ static int read_op(void *ctx, const struct rk_db_row *row, struct rk_err *err)
 int rk_store_op_list(struct rk_store *store, struct rk_arena *arena, struct rk_op_row **ret, size_t *ret_n, struct rk_err *err)
 {
 	struct list l = { .arena = arena };
+	RK_STORE_HOLD(store);
 	int rc = rk_store_ready(store, err);
 
 	if (!rc)
@@ -138,6 +139,7 @@ int rk_store_op_list(struct rk_store *store, struct rk_arena *arena, struct rk_o
 int rk_store_op_get(struct rk_store *store, int64_t op, struct rk_arena *arena, struct rk_op_row *ret, struct rk_err *err)
 {
 	struct list l = { .arena = arena };
+	RK_STORE_HOLD(store);
 	int rc = rk_store_ready(store, err);
 
 	if (!rc)
@@ -212,6 +214,7 @@ static int read_step(void *ctx, const struct rk_db_row *row, struct rk_err *err)
 int rk_store_step_list(struct rk_store *store, int64_t op, struct rk_arena *arena, struct rk_step_row **ret, size_t *ret_n, struct rk_err *err)
 {
 	struct list l = { .arena = arena };
+	RK_STORE_HOLD(store);
 	int rc = rk_store_ready(store, err);
 
 	if (!rc)
@@ -355,6 +358,7 @@ static int read_runner(void *ctx, const struct rk_db_row *row, struct rk_err *er
 int rk_store_op_alive(struct rk_store *store, int64_t op, bool *ret, struct rk_err *err)
 {
 	struct runner r = { store, false, false };
+	RK_STORE_HOLD(store);
 	int rc = rk_store_ready(store, err);
 
 	if (!rc)
@@ -404,6 +408,7 @@ static int read_audit(void *ctx, const struct rk_db_row *row, struct rk_err *err
 int rk_store_audit_list(struct rk_store *store, struct rk_arena *arena, struct rk_audit_row **ret, size_t *ret_n, struct rk_err *err)
 {
 	struct list l = { .arena = arena };
+	RK_STORE_HOLD(store);
 	int rc = rk_store_ready(store, err);
 
 	/* The newest ones, oldest first. */

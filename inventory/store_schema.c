@@ -36,12 +36,12 @@ static const char *const first[] = {
 	"CREATE TABLE clusters (id BIGINT NOT NULL CONSTRAINT clusters_id PRIMARY KEY, name TEXT NOT NULL CONSTRAINT clusters_name UNIQUE,"
 	" tenant TEXT NOT NULL CONSTRAINT clusters_tenant REFERENCES tenants (name) " AT_COMMIT ", size TEXT NOT NULL, image TEXT,"
 	" state TEXT NOT NULL, spec TEXT, reasons TEXT, validation TEXT, op BIGINT NOT NULL, segment BIGINT NOT NULL,"
-	" spares_per_rack BIGINT NOT NULL, next_number BIGINT NOT NULL, actor TEXT NOT NULL, at_ms BIGINT NOT NULL)",
+	" spares_per_rack BIGINT NOT NULL, next_number BIGINT NOT NULL, actor TEXT NOT NULL, at_ms BIGINT NOT NULL, revision BIGINT NOT NULL)",
 	"CREATE TABLE vms (id BIGINT NOT NULL CONSTRAINT vms_id PRIMARY KEY, name TEXT NOT NULL CONSTRAINT vms_name UNIQUE,"
 	" cluster BIGINT NOT NULL CONSTRAINT vms_cluster_there REFERENCES clusters (id) ON DELETE CASCADE, number BIGINT NOT NULL,"
 	" tray TEXT NOT NULL CONSTRAINT vms_tray UNIQUE CONSTRAINT vms_tray_there REFERENCES trays (name) " AT_COMMIT ","
 	" uuid TEXT CONSTRAINT vms_uuid UNIQUE, state TEXT NOT NULL, address TEXT, ssh_port BIGINT NOT NULL, mac TEXT,"
-	" generation BIGINT NOT NULL, host_key_public TEXT, host_key_private TEXT, actor TEXT NOT NULL, at_ms BIGINT NOT NULL,"
+	" generation BIGINT NOT NULL, host_key_public TEXT, host_key_private TEXT, actor TEXT NOT NULL, at_ms BIGINT NOT NULL, revision BIGINT NOT NULL,"
 	" CONSTRAINT vms_address UNIQUE (address, ssh_port), CONSTRAINT vms_cluster UNIQUE (cluster, number))",
 	"CREATE TABLE gpu_alloc (guid BIGINT NOT NULL CONSTRAINT gpu_alloc_guid PRIMARY KEY"
 	" CONSTRAINT gpu_alloc_there REFERENCES gpus (guid) " AT_COMMIT ","
@@ -53,12 +53,12 @@ static const char *const first[] = {
 	"CREATE INDEX port_alloc_by_vm ON port_alloc (vm)",
 	"CREATE TABLE nvl_partitions (rack TEXT NOT NULL CONSTRAINT nvl_partitions_there REFERENCES racks (name) " AT_COMMIT ","
 	" id BIGINT NOT NULL CONSTRAINT nvl_partitions_range CHECK (id BETWEEN 1 AND 32765), cluster BIGINT NOT NULL"
-	" CONSTRAINT nvl_partitions_cluster REFERENCES clusters (id) ON DELETE CASCADE, name TEXT, actor TEXT NOT NULL, at_ms BIGINT NOT NULL,"
+	" CONSTRAINT nvl_partitions_cluster REFERENCES clusters (id) ON DELETE CASCADE, name TEXT, actor TEXT NOT NULL, at_ms BIGINT NOT NULL, revision BIGINT NOT NULL,"
 	" CONSTRAINT nvl_partitions_rack PRIMARY KEY (rack, id))",
 	"CREATE TABLE ib_partitions (fabric TEXT NOT NULL CONSTRAINT ib_partitions_there REFERENCES fabrics (name) " AT_COMMIT ","
 	" pkey BIGINT NOT NULL CONSTRAINT ib_partitions_range CHECK (pkey BETWEEN 1 AND 32766), cluster BIGINT NOT NULL"
 	" CONSTRAINT ib_partitions_cluster REFERENCES clusters (id) ON DELETE CASCADE, name TEXT, full_member BIGINT NOT NULL,"
-	" actor TEXT NOT NULL, at_ms BIGINT NOT NULL, CONSTRAINT ib_partitions_fabric PRIMARY KEY (fabric, pkey))",
+	" actor TEXT NOT NULL, at_ms BIGINT NOT NULL, revision BIGINT NOT NULL, CONSTRAINT ib_partitions_fabric PRIMARY KEY (fabric, pkey))",
 	"CREATE TABLE tombstones (cluster BIGINT NOT NULL, number BIGINT NOT NULL, name TEXT NOT NULL, uuid TEXT, tray TEXT NOT NULL,"
 	" generation BIGINT NOT NULL, actor TEXT NOT NULL, at_ms BIGINT NOT NULL)",
 	"CREATE INDEX tombstones_by_number ON tombstones (cluster, number)",

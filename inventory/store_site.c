@@ -150,7 +150,9 @@ static const char *join(struct rk_arena *arena, const char *const *texts, size_t
 #define SSH_VALUES(s) RK_DB_S((s)->user), RK_DB_I((s)->port), RK_DB_S((s)->known_hosts), RK_DB_S((s)->identity_file)
 
 typedef void write_rows_fn(struct rk_db_bulk *bulk, const struct rk_site *s, struct rk_arena *arena, struct rk_err *err);
-#define ROW(...) rk_db_bulk_row(bulk, (const struct rk_db_value[]){ __VA_ARGS__ }, err)
+#define ROW(...)                                                                              \
+	rk_db_bulk_row(bulk, (const struct rk_db_value[]){ __VA_ARGS__ },                     \
+		       sizeof((const struct rk_db_value[]){ __VA_ARGS__ }) / sizeof(struct rk_db_value), err)
 
 static void write_site_row(struct rk_db_bulk *bulk, const struct rk_site *s, struct rk_arena *arena, struct rk_err *err)
 {
@@ -241,7 +243,7 @@ static const struct {
 	write_rows_fn *write;
 } parts[] = {
 	{ "site", "DELETE FROM site", "id, name, region, pool, bridge, macvtap, user_net, addresses, gateway, dns, hv_libvirt, hv_qemu, hv_arch,"
-	  " hv_page_kib, versions, hooks, bmc, def_profile, def_libvirt, " SSH_CONF ", def_nvme", 23, write_site_row },
+	  " hv_page_kib, versions, hooks, bmc, def_profile, def_libvirt, " SSH_CONF ", def_nvme", 24, write_site_row },
 	{ "profiles", "DELETE FROM profiles", "pos, name", 2, write_profiles },
 	{ "fabrics", "DELETE FROM fabrics", "pos, name, " MANAGER ", partitions_file, pid_file, pkey_first, pkey_last, rate_gbps, oversubscription", 14,
 	  write_fabrics },

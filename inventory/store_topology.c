@@ -53,7 +53,7 @@ int rk_store_place_leaves(struct rk_store *store, struct rk_err *err)
 			rk_db_bulk_row(&bulk,
 				       (const struct rk_db_value[]){ RK_DB_GUID(site->hcas[i].port_guid), RK_DB_S(site->hcas[i].leaf),
 								     RK_DB_I(site->hcas[i].leaf_port) },
-				       err);
+				       3, err);
 	return rk_db_bulk_end(&bulk, err);
 }
 
@@ -79,6 +79,7 @@ int rk_store_put_topology(struct rk_store *store, const char *fabric, const char
 int rk_store_get_topology(struct rk_store *store, const char *fabric, struct rk_arena *arena, const char **ret, struct rk_err *err)
 {
 	const struct rk_db_value arg = RK_DB_S(fabric);
+	RK_STORE_HOLD(store);
 	int rc = rk_store_ready(store, err);
 
 	return rc ? rc : rk_db_one_text(store->db, "SELECT body FROM topology WHERE fabric = ?", &arg, 1, arena, ret, err);

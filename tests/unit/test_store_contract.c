@@ -1,0 +1,671 @@
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include "inventory/base/file.h"
+#include "inventory/db.h"
+#include "tests/contract/pg.h"
+#include "tests/contract/store_site.h"
+
+/* One contract for every kind of store. Each test gets a store of its own. */
+
+enum { WRITERS = 8, ROUNDS = 250 };
+
+static struct pg_server pg;
+static char folder[] = "/tmp/racksh-store-XXXXXX";
+static int made; /* stores so far: names of files and schemas */
+
+struct kind {
+	const char *name;
+	bool shared; /* may be opened twice */
+};
+static const struct kind memory = { "mem", false }, sqlite = { "sqlite", true }, postgresql = { "postgresql", true };
+
+struct fixture {
+	const struct kind *kind;
+	char *uri;
+	struct rk_store *store;
+	struct rk_site *site; /* as imported */
+};
+
+static const struct rk_actor alice = { "alice", "console", 4711 }, bob = { "bob", "laptop", 4712 };
+
+static void make_schema(const char *name)
+{
+	RK_CLEANUP_DB struct rk_db *db = NULL;
+	char *sql RK_CLEANUP_FREE = rk_xasprintf("CREATE SCHEMA %s", name);
+
+	must(rk_db_open(pg.uri, true, &db, &err));
+	must(rk_db_query(db, sql, NULL, 0, NULL, NULL, &err));
+}
+
+static char *new_uri(const struct kind *kind)
+{
+	char name[32];
+
+	snprintf(name, sizeof(name), "s%d", ++made);
+	if (kind == &memory)
+		return rk_xstrdup("mem:");
+	if (kind == &sqlite)
+		return rk_xasprintf("sqlite:%s/%s/site.db", folder, name);
+	make_schema(name);
+	return rk_xasprintf("%s&options=-csearch_path%%3D%s", pg.uri, name);
+}
+
+static struct rk_store *open_as(const char *uri, const struct rk_actor *actor, enum rk_store_mode mode)
+{
+	struct rk_store *store = NULL;
+
+	must(rk_store_open(uri, mode, actor, &store, &err));
+	return store;
+}
+
+static int set_up(void **state)
+{
+	struct fixture *f = rk_xcalloc(1, sizeof(*f));
+
+	f->kind = *state;
+	if (f->kind == &postgresql && !pg.uri) {
+		*state = f;
+		return 0;
+	}
+	f->uri = new_uri(f->kind);
+	f->store = open_as(f->uri, &alice, RK_STORE_WRITE);
+	f->site = site_of_tests();
+	must(rk_store_put_site(f->store, f->site, &err));
+	*state = f;
+	return 0;
+}
+
+static int tear_down(void **state)
+{
+	struct fixture *f = *state;
+
+	rk_store_close(f->store);
+	rk_site_free(f->site);
+	free(f->uri);
+	free(f);
+	return 0;
+}
+
+#define NEEDS_SERVER(f)         \
+	if (!(f)->store) {      \
+		skip();         \
+		return;         \
+	}
+
+static struct rk_site *snapshot(struct rk_store *store)
+{
+	struct rk_site *site = NULL;
+
+	must(rk_store_snapshot(store, &site, &err));
+	return site;
+}
+
+static void an_import_is_read_back_as_it_was(void **state)
+{
+	struct fixture *f = *state;
+	NEEDS_SERVER(f);
+	RK_CLEANUP_SITE struct rk_site *back = snapshot(f->store);
+	RK_CLEANUP_STR struct rk_str a = RK_STR_INIT, b = RK_STR_INIT;
+
+	rk_site_export(f->site, &a);
+	rk_site_export(back, &b);
+	assert_string_equal(rk_str_text(&a), rk_str_text(&b));
+	assert_int_equal(back->revision, 1);
+	assert_int_equal(back->n_trays, 4 * 17);
+	assert_int_equal(back->racks[2].nvlink.n_ssh, 9);
+	assert_string_equal(back->racks[2].nvlink.ssh[8], f->site->racks[2].nvlink.ssh[8]);
+	assert_int_equal(rk_find_gpu_guid(back, f->site->gpus[100].fabric_guid), 100);
+	assert_int_equal(rk_find_hca_guid(back, f->site->hcas[100].port_guid), 100);
+}
+
+static void a_cluster_is_read_back_with_all_it_holds(void **state)
+{
+	struct fixture *f = *state;
+	NEEDS_SERVER(f);
+	int64_t op = 0;
+
+	must(rk_store_begin(f->store, 1, &err));
+	must(rk_store_op_add(f->store, "cluster create b", "{}", &op, &err));
+	add_cluster(f->store, "b", "osprey", op);
+	add_cluster(f->store, "a", "heron", 0);
+	must(try_vm(f->store, f->site, "b", 2, 20, &err));
+	must(try_vm(f->store, f->site, "b", 1, 3, &err));
+	must(try_vm(f->store, f->site, "a", 1, 0, &err));
+	must(rk_store_add_nvl_partition(f->store, "k1", 1, "b", "b", &err));
+	must(rk_store_add_nvl_partition(f->store, "k2", 1, "b", "b", &err));
+	must(rk_store_add_ib_partition(f->store, "ib0", 0x100, "b", "b", true, &err));
+	must(rk_store_set_vm_state(f->store, "b-02", RK_VM_RUNNING, &err));
+	must(rk_store_set_cluster_validation(f->store, "b", "{\"verdict\":\"pass\"}", &err));
+	must(rk_store_commit(f->store, &err));
+
+	RK_CLEANUP_SITE struct rk_site *s = snapshot(f->store);
+	assert_int_equal(s->revision, 2);
+	assert_int_equal(s->n_clusters, 2);
+	assert_string_equal(s->clusters[0].name, "a");
+	const struct rk_cluster *b = &s->clusters[1];
+	assert_int_equal(b->op, op);
+	assert_string_equal(s->tenants[b->tenant].name, "osprey");
+	assert_int_equal(b->state, RK_CLUSTER_PLANNED);
+	assert_int_equal(b->n_vms, 2);
+	assert_int_equal(b->n_nvl, 2);
+	assert_int_equal(b->next_number, 3);
+	assert_string_equal(b->validation, "{\"verdict\":\"pass\"}");
+	assert_string_equal(s->vms[b->first_vm].name, "b-01");
+	assert_int_equal(s->vms[b->first_vm].tray, 3);
+	assert_int_equal(s->vms[b->first_vm + 1].state, RK_VM_RUNNING);
+	assert_int_equal(s->trays[20].vm, b->first_vm + 1);
+	assert_int_equal(s->ib_partitions[b->ib].pkey, 0x100);
+	assert_int_equal(rk_tray_state(s, 0), RK_TRAY_ALLOCATED);
+
+	must(rk_store_remove_cluster(f->store, "b", &err));
+	RK_CLEANUP_SITE struct rk_site *after = snapshot(f->store);
+	assert_int_equal(after->n_vms, 1);
+	assert_int_equal(after->n_nvl_partitions + after->n_ib_partitions, 0);
+	add_cluster(f->store, "c", "heron", 0);
+	must(try_vm(f->store, f->site, "c", 1, 3, &err));
+	refused(rk_store_remove_cluster(f->store, "b", &err), RK_NOT_FOUND, "no cluster \"b\"");
+}
+
+static void a_revision_that_moved_on_names_who_changed_what(void **state)
+{
+	struct fixture *f = *state;
+	NEEDS_SERVER(f);
+	struct rk_store *other = f->kind->shared ? open_as(f->uri, &bob, RK_STORE_WRITE) : f->store;
+
+	must(rk_store_set_tray_cordon(other, "k1-t01", "fan", &err));
+	refused(rk_store_begin(f->store, 1, &err), RK_CONFLICT, f->kind->shared ? "bob@laptop 4712" : "alice@console 4711");
+	refused(rk_store_begin(f->store, 1, &err), RK_CONFLICT, "cordon k1-t01");
+	must(rk_store_begin(f->store, 2, &err));
+	rk_store_rollback(f->store);
+	RK_CLEANUP_SITE struct rk_site *s = snapshot(f->store);
+	assert_int_equal(s->revision, 2);
+	if (other != f->store)
+		rk_store_close(other);
+}
+
+static void what_is_held_is_refused_with_its_holder(void **state)
+{
+	struct fixture *f = *state;
+	NEEDS_SERVER(f);
+	int64_t op;
+
+	must(rk_store_begin(f->store, -1, &err));
+	must(rk_store_op_add(f->store, "cluster create a", "{}", &op, &err));
+	add_cluster(f->store, "a", "heron", op);
+	must(try_vm(f->store, f->site, "a", 1, 0, &err));
+	must(rk_store_add_nvl_partition(f->store, "k1", 7, "a", "a", &err));
+	must(rk_store_add_ib_partition(f->store, "ib0", 0x123, "a", "a", true, &err));
+	must(rk_store_commit(f->store, &err));
+	add_cluster(f->store, "b", "osprey", 0);
+
+	refused(try_vm(f->store, f->site, "b", 1, 0, &err), RK_CONFLICT, "tray k1-t01 is held by VM a-01 of cluster a (alice@console 4711, since 20");
+	refused(try_vm(f->store, f->site, "b", 1, 0, &err), RK_CONFLICT, "cluster create a)");
+	refused(try_vm(f->store, f->site, "a", 1, 1, &err), RK_CONFLICT, "is held by VM a-01");
+	uint64_t gpu = f->site->gpus[0].fabric_guid, port = f->site->hcas[0].port_guid;
+	struct rk_new_vm vm = { .name = "b-01", .cluster = "b", .tray = "k1-t02", .number = 1, .gpu_guids = &gpu, .n_gpu_guids = 1 };
+	refused(rk_store_add_vm(f->store, &vm, &err), RK_CONFLICT, "GPU 0x");
+	vm.n_gpu_guids = 0;
+	vm.port_guids = &port;
+	vm.n_port_guids = 1;
+	refused(rk_store_add_vm(f->store, &vm, &err), RK_CONFLICT, "port 0x");
+	vm.n_port_guids = 0;
+	vm.address = "10.44.0.20";
+	vm.ssh_port = 22;
+	refused(rk_store_add_vm(f->store, &vm, &err), RK_CONFLICT, "address 10.44.0.20 22 is held by VM a-01");
+	vm.ssh_port = 2222;
+	must(rk_store_add_vm(f->store, &vm, &err));
+	refused(rk_store_add_nvl_partition(f->store, "k1", 7, "b", "b", &err), RK_CONFLICT, "NVLink partition k1 7 is held by cluster a");
+	must(rk_store_add_nvl_partition(f->store, "k2", 7, "b", "b", &err));
+	refused(rk_store_add_ib_partition(f->store, "ib0", 0x123, "b", "b", true, &err), RK_CONFLICT, "is held by cluster a");
+	refused(rk_store_add_ib_partition(f->store, "ib9", 0x123, "b", "b", true, &err), RK_NOT_FOUND, "no fabric \"ib9\"");
+	refused(rk_store_add_tenant(f->store, "heron", &err), RK_CONFLICT, "exists already");
+	refused(rk_store_remove_tenant(f->store, "heron", &err), RK_CONFLICT, "cluster a");
+	gpu = 0x77;
+	vm = (struct rk_new_vm){ .name = "b-02", .cluster = "b", .tray = "k1-t03", .number = 2, .gpu_guids = &gpu, .n_gpu_guids = 1 };
+	refused(rk_store_add_vm(f->store, &vm, &err), RK_INVALID, "not in the inventory");
+}
+
+static void a_refusal_leaves_the_transaction_usable(void **state)
+{
+	struct fixture *f = *state;
+	NEEDS_SERVER(f);
+
+	must(rk_store_begin(f->store, -1, &err));
+	add_cluster(f->store, "a", "heron", 0);
+	must(try_vm(f->store, f->site, "a", 1, 0, &err));
+	refused(try_vm(f->store, f->site, "a", 2, 0, &err), RK_CONFLICT, "is held by VM a-01");
+	must(try_vm(f->store, f->site, "a", 2, 1, &err));
+	must(rk_store_commit(f->store, &err));
+	RK_CLEANUP_SITE struct rk_site *s = snapshot(f->store);
+	assert_int_equal(s->n_vms, 2);
+}
+
+static void a_rollback_leaves_nothing(void **state)
+{
+	struct fixture *f = *state;
+	NEEDS_SERVER(f);
+
+	must(rk_store_begin(f->store, -1, &err));
+	add_cluster(f->store, "a", "heron", 0);
+	must(rk_store_set_rack_cordon(f->store, "k1", "leak", &err));
+	rk_store_rollback(f->store);
+	RK_CLEANUP_SITE struct rk_site *s = snapshot(f->store);
+	assert_int_equal(s->n_clusters, 0);
+	assert_null(s->racks[0].cordon);
+	assert_int_equal(s->revision, 1);
+}
+
+static void a_number_is_never_used_again(void **state)
+{
+	struct fixture *f = *state;
+	NEEDS_SERVER(f);
+	struct rk_new_vm vm = { .name = "a-02", .cluster = "a", .tray = "k1-t09", .uuid = "another", .number = 2, .generation = 1 };
+
+	add_cluster(f->store, "a", "heron", 0);
+	must(try_vm(f->store, f->site, "a", 2, 0, &err));
+	must(rk_store_remove_vm(f->store, "a-02", &err));
+	refused(rk_store_add_vm(f->store, &vm, &err), RK_CONFLICT, "number 2");
+	must(try_vm(f->store, f->site, "a", 2, 0, &err)); /* as it was: a rollback */
+	must(rk_store_remove_vm(f->store, "a-02", &err));
+	vm.generation = 2;
+	must(rk_store_add_vm(f->store, &vm, &err)); /* its repair */
+	RK_CLEANUP_SITE struct rk_site *s = snapshot(f->store);
+	assert_int_equal(s->clusters[0].next_number, 3);
+}
+
+static void the_private_host_key_goes_when_the_guest_was_seen(void **state)
+{
+	struct fixture *f = *state;
+	NEEDS_SERVER(f);
+	char *key RK_CLEANUP_FREE = NULL, *gone = NULL;
+
+	add_cluster(f->store, "a", "heron", 0);
+	must(try_vm(f->store, f->site, "a", 1, 0, &err));
+	must(rk_store_vm_host_key(f->store, "a-01", &key, &err));
+	assert_string_equal(key, "PRIVATE");
+	must(rk_store_clear_vm_host_key(f->store, "a-01", &err));
+	must(rk_store_vm_host_key(f->store, "a-01", &gone, &err));
+	assert_null(gone);
+	refused(rk_store_vm_host_key(f->store, "x-01", &gone, &err), RK_NOT_FOUND, "no VM");
+}
+
+static void marks_survive_an_import_and_held_trays_do_not_go(void **state)
+{
+	struct fixture *f = *state;
+	NEEDS_SERVER(f);
+	RK_CLEANUP_SITE struct rk_site *less = NULL;
+	int64_t reservation;
+	char *text RK_CLEANUP_FREE = NULL;
+	size_t len;
+
+	must(rk_store_set_tray_cordon(f->store, "k1-t01", "fan noise", &err));
+	must(rk_store_set_tray_faulty(f->store, "k1-t02", "erase failed", &err));
+	must(rk_store_set_tray_offline(f->store, "k1-t03", "power", &err));
+	must(rk_store_set_rack_cordon(f->store, "k2", "leak", &err));
+	must(rk_store_add_reservation(f->store, "heron", "k[3-4]", 0, 1000, 2000, &reservation, &err));
+	must(rk_store_put_site(f->store, f->site, &err));
+	RK_CLEANUP_SITE struct rk_site *s = snapshot(f->store);
+	assert_string_equal(s->trays[0].cordon, "fan noise");
+	assert_string_equal(s->trays[1].faulty, "erase failed");
+	assert_string_equal(s->trays[2].offline, "power");
+	assert_string_equal(s->racks[1].cordon, "leak");
+	assert_int_equal(s->n_reservations, 1);
+	assert_string_equal(s->reservations[0].racks, "k[3-4]");
+
+	/* The same site without rack k4, which holds a VM. */
+	add_cluster(f->store, "a", "heron", 0);
+	must(try_vm(f->store, f->site, "a", 1, 3 * 17 + 4, &err));
+	must(rk_file_read("tests/fixtures/store/site.json", 1 << 20, &text, &len, &err));
+	memcpy(strstr(text, "k[1-4]"), "k[1-3]", 6);
+	must(rk_site_parse("less", text, len, &less, &err));
+	rk_site_invent(less);
+	refused(rk_store_put_site(f->store, less, &err), RK_CONFLICT, "tray k4-t06 has VM a-01 of cluster a");
+	must(rk_store_remove_cluster(f->store, "a", &err));
+	must(rk_store_put_site(f->store, less, &err));
+	RK_CLEANUP_SITE struct rk_site *after = snapshot(f->store);
+	assert_int_equal(after->n_racks, 3);
+	must(rk_store_set_tray_cordon(f->store, "k1-t01", NULL, &err));
+	refused(rk_store_set_tray_cordon(f->store, "k4-t01", "x", &err), RK_NOT_FOUND, "no tray \"k4-t01\"");
+}
+
+static void the_journal_keeps_its_order_and_words(void **state)
+{
+	struct fixture *f = *state;
+	NEEDS_SERVER(f);
+	RK_CLEANUP_ARENA struct rk_arena *arena = rk_arena_new();
+	struct rk_op_row *ops, one;
+	struct rk_step_row *steps;
+	size_t n;
+	int64_t first, second;
+
+	must(rk_store_op_add(f->store, "cluster create a", "{\"p\":1}", &first, &err));
+	must(rk_store_op_add(f->store, "cluster delete a", NULL, &second, &err));
+	assert_true(second > first);
+	for (int id = 12; id >= 1; id--)
+		must(rk_store_step_add(f->store, &(struct rk_step_row){ .op = first, .id = id, .kind = "vm.start", .target = "a-01", .params = "{}",
+									.deps = id > 1 ? "1" : "", .state = "planned" }, &err));
+	must(rk_store_step_set(f->store, first, 2, "applying", "{\"was\":0}", NULL, &err));
+	must(rk_store_step_set(f->store, first, 2, "done", NULL, "seen", &err));
+	refused(rk_store_step_set(f->store, first, 99, "done", NULL, NULL, &err), RK_NOT_FOUND, "no step 99");
+	must(rk_store_step_list(f->store, first, arena, &steps, &n, &err));
+	assert_int_equal(n, 12);
+	for (size_t i = 0; i < n; i++)
+		assert_int_equal(steps[i].id, (int)i + 1);
+	assert_string_equal(steps[1].state, "done");
+	assert_string_equal(steps[1].before, "{\"was\":0}");
+	assert_string_equal(steps[1].detail, "seen");
+	assert_true(steps[1].started_ms > 0 && steps[1].ended_ms >= steps[1].started_ms);
+	assert_int_equal(steps[2].started_ms, 0);
+	must(rk_store_op_set(f->store, first, "done", "all well", &err));
+	must(rk_store_op_list(f->store, arena, &ops, &n, &err));
+	assert_int_equal(n, 2);
+	assert_int_equal(ops[0].id, second);
+	must(rk_store_op_get(f->store, first, arena, &one, &err));
+	assert_string_equal(one.state, "done");
+	assert_string_equal(one.by, "alice@console 4711");
+	assert_string_equal(one.params, "{\"p\":1}");
+	assert_true(one.ended_ms > 0);
+	refused(rk_store_op_get(f->store, 999, arena, &one, &err), RK_NOT_FOUND, "no operation 999");
+	/* The journal is no part of what plans look at. */
+	RK_CLEANUP_SITE struct rk_site *s = snapshot(f->store);
+	assert_int_equal(s->revision, 1);
+}
+
+static void a_lease_names_its_holder_and_can_be_taken_over(void **state)
+{
+	struct fixture *f = *state;
+	NEEDS_SERVER(f);
+	RK_CLEANUP_ARENA struct rk_arena *arena = rk_arena_new();
+	const struct rk_actor gone = { "carol", "console", 0x3ffffffe }, here = { "dave", "console", getpid() };
+	const char *former;
+	int64_t op, other;
+	bool alive = true;
+
+	struct rk_store *store = f->kind->shared ? open_as(f->uri, &gone, RK_STORE_WRITE) : f->store;
+	must(rk_store_op_add(store, "cluster create a", "{}", &op, &err));
+	must(rk_store_lease_take(store, "cluster:a", op, "create", &err));
+	must(rk_store_lease_take(store, "cluster:a", op, "create", &err));
+	must(rk_store_op_add(f->store, "cluster delete a", "{}", &other, &err));
+	refused(rk_store_lease_take(f->store, "cluster:a", other, "delete", &err), RK_CONFLICT, "\"cluster:a\" is held by ");
+	refused(rk_store_lease_take(f->store, "cluster:a", other, "delete", &err), RK_CONFLICT, ": create (operation ");
+	if (store != f->store) {
+		must(rk_store_op_alive(f->store, op, &alive, &err));
+		assert_false(alive);
+		rk_store_close(store);
+		store = open_as(f->uri, &here, RK_STORE_WRITE);
+		must(rk_store_lease_takeover(store, op, arena, &former, &err));
+		assert_string_equal(former, "carol@console 1073741822");
+		must(rk_store_op_alive(f->store, op, &alive, &err));
+		assert_true(alive);
+		refused(rk_store_lease_take(f->store, "cluster:a", other, "delete", &err), RK_CONFLICT, "dave@console");
+		rk_store_close(store);
+	}
+	must(rk_store_lease_drop(f->store, op, &err));
+	must(rk_store_lease_take(f->store, "cluster:a", other, "delete", &err));
+	must(rk_store_op_set(f->store, op, "failed", NULL, &err));
+	must(rk_store_op_alive(f->store, op, &alive, &err));
+	assert_false(alive);
+}
+
+static void the_audit_is_kept_in_order(void **state)
+{
+	struct fixture *f = *state;
+	NEEDS_SERVER(f);
+	RK_CLEANUP_ARENA struct rk_arena *arena = rk_arena_new();
+	struct rk_audit_row *rows;
+	size_t n;
+
+	must(rk_store_audit(f->store, "tray cordon k1-t01", "done", 0, &err));
+	must(rk_store_audit(f->store, "cluster create 'it''s'", "conflict", 3, &err));
+	must(rk_store_audit_list(f->store, arena, &rows, &n, &err));
+	assert_int_equal(n, 2);
+	assert_string_equal(rows[0].command, "tray cordon k1-t01");
+	assert_string_equal(rows[1].command, "cluster create 'it''s'");
+	assert_string_equal(rows[1].by, "alice@console 4711");
+	assert_int_equal(rows[1].op, 3);
+}
+
+static void a_renamed_cluster_takes_its_vms_along(void **state)
+{
+	struct fixture *f = *state;
+	NEEDS_SERVER(f);
+
+	add_cluster(f->store, "a", "heron", 0);
+	add_cluster(f->store, "b", "heron", 0);
+	must(try_vm(f->store, f->site, "a", 1, 0, &err));
+	refused(rk_store_rename_cluster(f->store, "a", "b", &err), RK_CONFLICT, "the cluster name b is held by");
+	must(rk_store_rename_cluster(f->store, "a", "longer", &err));
+	must(rk_store_set_cluster_spec(f->store, "longer", "{\"count\":3}", NULL, &err));
+	RK_CLEANUP_SITE struct rk_site *s = snapshot(f->store);
+	assert_int_equal(rk_find_cluster(s, "a"), RK_NONE);
+	assert_true(rk_find_vm(s, "longer-01") >= 0);
+	assert_string_equal(s->clusters[rk_find_cluster(s, "longer")].spec, "{\"count\":3}");
+}
+
+static void images_and_tenants_come_and_go(void **state)
+{
+	struct fixture *f = *state;
+	NEEDS_SERVER(f);
+	const struct rk_image image = { .name = "lab", .volume = "fast/lab", .kernel = "/boot/k" };
+
+	must(rk_store_add_image(f->store, &image, &err));
+	refused(rk_store_add_image(f->store, &image, &err), RK_CONFLICT, "exists already");
+	must(rk_store_add_tenant(f->store, "wren", &err));
+	RK_CLEANUP_SITE struct rk_site *s = snapshot(f->store);
+	assert_string_equal(s->images[rk_find_image(s, "lab")].kernel, "/boot/k");
+	assert_true(rk_find_tenant(s, "wren") >= 0);
+	add_cluster(f->store, "a", "wren", 0);
+	refused(rk_store_remove_image(f->store, "plain", &err), RK_CONFLICT, "cluster a");
+	must(rk_store_remove_image(f->store, "lab", &err));
+	refused(rk_store_remove_tenant(f->store, "wren", &err), RK_CONFLICT, "in use: cluster a, by alice@console");
+	must(rk_store_remove_cluster(f->store, "a", &err));
+	must(rk_store_remove_tenant(f->store, "wren", &err));
+}
+
+static void a_sound_store_passes_its_check_and_its_backup_opens(void **state)
+{
+	struct fixture *f = *state;
+	NEEDS_SERVER(f);
+	char *path RK_CLEANUP_FREE = rk_xasprintf("%s/backup-%d", folder, ++made), *uri RK_CLEANUP_FREE = rk_xasprintf("sqlite:%s", path);
+	RK_CLEANUP_STR struct rk_str a = RK_STR_INIT, b = RK_STR_INIT;
+	struct stat st;
+
+	add_cluster(f->store, "a", "heron", 0);
+	must(try_vm(f->store, f->site, "a", 1, 0, &err));
+	must(rk_store_set_tray_cordon(f->store, "k1-t02", "fan", &err));
+	must(rk_store_check(f->store, &err));
+	must(rk_store_backup(f->store, path, &err));
+	refused(rk_store_backup(f->store, path, &err), RK_INVALID, "File exists");
+	assert_int_equal(stat(path, &st), 0);
+	assert_int_equal(st.st_mode & 0777, 0600);
+	RK_CLEANUP_STORE struct rk_store *copy = open_as(uri, &bob, RK_STORE_WRITE);
+	RK_CLEANUP_SITE struct rk_site *s = snapshot(copy), *original = snapshot(f->store);
+	rk_site_export(s, &a);
+	rk_site_export(original, &b);
+	assert_string_equal(rk_str_text(&a), rk_str_text(&b));
+	assert_int_equal(s->revision, original->revision);
+	assert_string_equal(s->trays[1].cordon, "fan");
+	must(rk_store_check(copy, &err));
+	refused(try_vm(copy, f->site, "a", 2, 0, &err), RK_CONFLICT, "is held by VM a-01");
+	must(try_vm(copy, f->site, "a", 2, 2, &err));
+}
+
+/* One writer: takes and gives back at random; a refusal is fine, anything else is not. Exit code 0 when all went as it should. */
+static int wild_writer(const struct fixture *f, int who)
+{
+	const struct rk_actor actor = { "w", "console", getpid() };
+	RK_CLEANUP_STORE struct rk_store *store = NULL;
+	unsigned seed = (unsigned)who * 7919 + 1;
+	char cluster[32];
+
+	if (rk_store_open(f->uri, RK_STORE_WRITE, &actor, &store, NULL))
+		return 2;
+	snprintf(cluster, sizeof(cluster), "w%d", who);
+	const struct rk_new_cluster c = { cluster, "heron", "s", NULL, "{}", "[]", 1, 0, 0 };
+	if (rk_store_add_cluster(store, &c, NULL))
+		return 3;
+	for (int i = 1; i <= ROUNDS; i++) {
+		RK_CLEANUP_ERR struct rk_err err = RK_ERR_INIT;
+		int rc = rk_store_begin(store, -1, &err), what = rand_r(&seed) % 4, n = rand_r(&seed) % 6 + 1;
+		if (!rc)
+			rc = what == 0	 ? rk_store_add_nvl_partition(store, "k1", n * 3 + what, cluster, "p", &err)
+			     : what == 1 ? rk_store_add_ib_partition(store, "ib0", (uint16_t)(0x100 + n * 4), cluster, "p", true, &err)
+					 : try_vm(store, f->site, cluster, i, rand_r(&seed) % 12, &err);
+		rc = rc ? rc : rk_store_commit(store, &err);
+		rk_store_rollback(store);
+		if (rc && rc != RK_CONFLICT) {
+			fprintf(stderr, "writer %d: %s\n", who, err.message);
+			return 4;
+		}
+		if (i % 5)
+			continue;
+		/* Everything it has goes back, so that others have their turn. */
+		if (rk_store_remove_cluster(store, cluster, NULL) || rk_store_add_cluster(store, &c, NULL))
+			return 5;
+	}
+	return 0;
+}
+
+/* What the constraints promise, looked at from outside while everybody writes. */
+static void nothing_is_held_twice(const struct rk_site *s)
+{
+	for (size_t i = 0; i < s->n_vms; i++)
+		for (size_t j = i + 1; j < s->n_vms; j++)
+			assert_int_not_equal(s->vms[i].tray, s->vms[j].tray);
+	for (size_t i = 0; i < s->n_nvl_partitions; i++)
+		for (size_t j = i + 1; j < s->n_nvl_partitions; j++)
+			assert_false(s->nvl_partitions[i].rack == s->nvl_partitions[j].rack && s->nvl_partitions[i].id == s->nvl_partitions[j].id);
+	for (size_t i = 0; i < s->n_ib_partitions; i++)
+		for (size_t j = i + 1; j < s->n_ib_partitions; j++)
+			assert_int_not_equal(s->ib_partitions[i].pkey, s->ib_partitions[j].pkey);
+}
+
+static void eight_writers_never_hold_a_thing_twice(void **state)
+{
+	struct fixture *f = *state;
+	NEEDS_SERVER(f);
+	pid_t pids[WRITERS];
+
+	rk_store_close(rk_steal(&f->store)); /* neither database likes a handle across fork */
+	for (int w = 0; w < WRITERS; w++) {
+		pids[w] = fork();
+		if (pids[w] == 0)
+			_exit(wild_writer(f, w));
+	}
+	f->store = open_as(f->uri, &alice, RK_STORE_WRITE);
+	for (int i = 0; i < 50; i++) {
+		RK_CLEANUP_SITE struct rk_site *s = snapshot(f->store);
+		nothing_is_held_twice(s);
+	}
+	for (int w = 0; w < WRITERS; w++) {
+		int status = -1;
+		assert_int_equal(waitpid(pids[w], &status, 0), pids[w]);
+		assert_int_equal(status, 0);
+	}
+	RK_CLEANUP_SITE struct rk_site *s = snapshot(f->store);
+	assert_int_equal(s->n_clusters, WRITERS);
+	nothing_is_held_twice(s);
+	must(rk_store_check(f->store, &err));
+}
+
+static void a_lost_server_is_said_and_found_again(void **state)
+{
+	struct fixture *f = *state;
+	NEEDS_SERVER(f);
+	struct rk_site *never = NULL;
+
+	must(rk_store_begin(f->store, -1, &err));
+	must(rk_store_set_tray_cordon(f->store, "k1-t01", "lost", &err));
+	pg_signal(&pg, "stop");
+	refused(rk_store_commit(f->store, &err), RK_UNREACHABLE, "does not answer");
+	refused(rk_store_snapshot(f->store, &never, &err), RK_UNREACHABLE, "does not answer");
+	pg_signal(&pg, "start");
+	RK_CLEANUP_SITE struct rk_site *s = snapshot(f->store);
+	assert_null(s->trays[0].cordon);
+	must(rk_store_set_tray_cordon(f->store, "k1-t01", "found", &err));
+}
+
+static void an_older_schema_is_refused_until_it_is_migrated(void **state)
+{
+	struct fixture *f = *state;
+	NEEDS_SERVER(f);
+	char *uri RK_CLEANUP_FREE = new_uri(f->kind), *sql RK_CLEANUP_FREE = NULL, *rest = NULL;
+	struct rk_site *none = NULL;
+	size_t len;
+	int from, to;
+
+	must(rk_file_read("tests/fixtures/store/schema-1.sql", 1 << 20, &sql, &len, &err));
+	if (f->kind == &sqlite) {
+		char *folder_of RK_CLEANUP_FREE = rk_xstrdup(uri + strlen("sqlite:"));
+		*strrchr(folder_of, '/') = '\0';
+		must(rk_mkdirs(folder_of, &err));
+	}
+	struct rk_db *db = NULL;
+	must(rk_db_open(uri, true, &db, &err));
+	must(db->driver->begin(db, true, &err));
+	for (char *line = strtok_r(sql, "\n", &rest); line; line = strtok_r(NULL, "\n", &rest))
+		must(rk_db_query(db, line, NULL, 0, NULL, NULL, &err));
+	must(db->driver->commit(db, &err));
+	rk_db_close(db);
+
+	RK_CLEANUP_STORE struct rk_store *old = open_as(uri, &alice, RK_STORE_WRITE);
+	refused(rk_store_snapshot(old, &none, &err), RK_FAILED, "has schema 1, this racksh needs schema 2");
+	refused(rk_store_begin(old, -1, &err), RK_FAILED, "has schema 1");
+	must(rk_store_migrate(old, &from, &to, &err));
+	assert_int_equal(from, 1);
+	assert_int_equal(to, 2);
+	RK_CLEANUP_SITE struct rk_site *s = snapshot(old);
+	assert_string_equal(s->name, "fen-3");
+	assert_int_equal(s->revision, 41);
+	assert_string_equal(s->vms[0].name, "moss-01");
+	assert_string_equal(s->trays[s->vms[0].tray].name, "f1-t02");
+	must(rk_store_set_tray_cordon(old, "f1-t01", "after", &err));
+	must(rk_store_check(old, &err));
+}
+
+#define EACH(test, kind) { #test " (" #kind ")", test, set_up, tear_down, (void *)&(kind) }
+#define ALL(test) EACH(test, memory), EACH(test, sqlite), EACH(test, postgresql)
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		ALL(an_import_is_read_back_as_it_was),
+		ALL(a_cluster_is_read_back_with_all_it_holds),
+		ALL(a_revision_that_moved_on_names_who_changed_what),
+		ALL(what_is_held_is_refused_with_its_holder),
+		ALL(a_refusal_leaves_the_transaction_usable),
+		ALL(a_rollback_leaves_nothing),
+		ALL(a_number_is_never_used_again),
+		ALL(the_private_host_key_goes_when_the_guest_was_seen),
+		ALL(marks_survive_an_import_and_held_trays_do_not_go),
+		ALL(the_journal_keeps_its_order_and_words),
+		ALL(a_lease_names_its_holder_and_can_be_taken_over),
+		ALL(the_audit_is_kept_in_order),
+		ALL(a_renamed_cluster_takes_its_vms_along),
+		ALL(images_and_tenants_come_and_go),
+		ALL(a_sound_store_passes_its_check_and_its_backup_opens),
+		EACH(eight_writers_never_hold_a_thing_twice, sqlite),
+		EACH(eight_writers_never_hold_a_thing_twice, postgresql),
+		EACH(an_older_schema_is_refused_until_it_is_migrated, sqlite),
+		EACH(an_older_schema_is_refused_until_it_is_migrated, postgresql),
+		EACH(a_lost_server_is_said_and_found_again, postgresql),
+	};
+
+#ifdef RK_WITH_LIBPQ
+	pg_start(&pg);
+#endif
+	if (!pg.uri)
+		fprintf(stderr, "SKIPPED: no PostgreSQL server could be started (is the package \"postgresql\" installed?);"
+				" the contract is tested on SQLite only\n");
+	if (!mkdtemp(folder))
+		return 1;
+	int failed = cmocka_run_group_tests(tests, NULL, NULL);
+	nftw(folder, pg_unlink, 16, FTW_DEPTH | FTW_PHYS);
+	pg_stop(&pg);
+	return failed;
+}
