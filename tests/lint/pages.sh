@@ -19,6 +19,11 @@ while read -r name; do
 	grep -qE -- "^\.It Fl (. , )?Fl Fl $name( |\$)" man/racksh.1.in || { printf 'man/racksh.1.in: the option --%s is not described\n' "$name"; problems=1; }
 done < <(sed -nE '/rk_global_options\[\] *= *\{/,/^\};/s/^[[:space:]]*\{[^"]*"([a-z-]+)".*/\1/p' cli/*.c)
 
+# Every call of the twin that can be made to fail is named in racksh-fabric(7).
+while read -r call; do
+	grep -qE "(^| )$call( |\$)" man/racksh-fabric.7.in || { printf 'man/racksh-fabric.7.in: the call %s is not named\n' "$call"; problems=1; }
+done < <(grep -hoE '"(hv|nvl|ib)\.[a-z_]+"' provision/sim*.c | tr -d '"' | sort -u)
+
 if command -v mandoc >/dev/null; then
 	for page in "$build"/man/*.[1-9]; do
 		[ -e "$page" ] || continue
