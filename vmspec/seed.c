@@ -16,17 +16,36 @@
 
 /* ---- the files -------------------------------------------------------------------------------------------------------------- */
 
-/* A YAML double-quoted scalar; what JSON escapes is valid there too. */
+/* The code point at *text, which is moved behind it; U+FFFD for a byte that is no UTF-8. */
+static unsigned code_point(const char **text)
+{
+	const unsigned char *c = (const unsigned char *)*text;
+	size_t len = *c < 0x80 ? 1 : *c < 0xe0 ? 2 : *c < 0xf0 ? 3 : 4;
+
+	if (rk_utf8_valid(*text, strnlen(*text, len)) != len) {
+		(*text)++;
+		return 0xfffd;
+	}
+	unsigned point = len == 1 ? *c : *c & (0xffu >> (len + 1));
+	for (size_t i = 1; i < len; i++)
+		point = point << 6 | (c[i] & 0x3f);
+	*text += len;
+	return point;
+}
+
+/* A YAML double-quoted scalar. All but ASCII is escaped: raw C1 controls make a reader refuse the whole file, and U+0085 and U+2028
+ * end a line. */
 static void quoted(struct rk_str *out, const char *text)
 {
 	rk_str_addc(out, '"');
-	for (const char *c = text; *c; c++) {
-		if (*c == '"' || *c == '\\')
-			rk_str_addf(out, "\\%c", *c);
-		else if ((unsigned char)*c < 0x20)
-			rk_str_addf(out, "\\x%02x", *c);
+	while (*text) {
+		unsigned c = code_point(&text);
+		if (c == '"' || c == '\\')
+			rk_str_addf(out, "\\%c", (int)c);
+		else if (c >= 0x20 && c < 0x7f)
+			rk_str_addc(out, (char)c);
 		else
-			rk_str_addc(out, *c);
+			rk_str_addf(out, c < 0x100 ? "\\x%02x" : c < 0x10000 ? "\\u%04x" : "\\U%08x", c);
 	}
 	rk_str_addc(out, '"');
 }
@@ -81,20 +100,35 @@ static void meta_data(struct rk_str *out, const struct rk_seed_input *in)
 	rk_str_addc(out, '\n');
 }
 
+static void address(struct rk_str *out, const struct rk_seed_input *in)
+{
+	int whole = strchr(in->address, ':') ? 128 : 32, length = in->prefix_length ? in->prefix_length : whole;
+	char *text RK_CLEANUP_FREE = rk_xasprintf("%s/%d", in->address, length);
+
+	rk_str_add(out, "    addresses:\n      - ");
+	quoted(out, text);
+	rk_str_addc(out, '\n');
+	if (!in->gateway)
+		return;
+	rk_str_add(out, "    routes:\n      - to: default\n        via: ");
+	quoted(out, in->gateway);
+	rk_str_addc(out, '\n');
+	/* Outside the prefix, the gateway would have no route itself. */
+	if (length == whole)
+		rk_str_add(out, "        on-link: true\n");
+}
+
 static void network_config(struct rk_str *out, const struct rk_seed_input *in)
 {
 	rk_str_add(out, "version: 2\nethernets:\n  front:\n    match:\n      macaddress: ");
 	quoted(out, in->mac);
 	rk_str_add(out, "\n    set-name: eth0\n");
-	if (in->user_network) {
+	if (in->user_network)
 		rk_str_add(out, "    addresses:\n      - \"10.0.2.15/24\"\n    routes:\n      - to: default\n        via: \"10.0.2.2\"\n");
-	} else if (in->address) {
-		rk_str_addf(out, "    addresses:\n      - \"%s\"\n", in->address);
-		if (in->gateway)
-			rk_str_addf(out, "    routes:\n      - to: default\n        via: \"%s\"\n", in->gateway);
-	} else {
+	else if (in->address)
+		address(out, in);
+	else
 		rk_str_add(out, "    dhcp4: true\n");
-	}
 }
 
 void rk_seed_files(const struct rk_seed_input *in, struct rk_arena *arena, struct rk_seed_file **ret, size_t *ret_n)

@@ -103,6 +103,7 @@ bool rk_domain_xml_owner(const char *xml, struct rk_arena *arena, const char **r
 struct rk_seed_input {
 	const char *vm, *cluster, *hostname, *mac, *address, *gateway, *user;
 	int generation;
+	int prefix_length;                /* of address; 0: the address alone, the gateway is reached on the link */
 	bool user_network;                /* QEMU user networking: the guest gets 10.0.2.15/24 */
 	const char *const *keys; size_t n_keys;
 	const char *host_key_private, *host_key_public; /* OpenSSH forms; private NULL renders "(made at create)" */
