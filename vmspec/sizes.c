@@ -10,6 +10,7 @@
 static struct {
 	pthread_once_t once;
 	struct rk_size *sizes;
+	struct rk_json **documents; /* the sizes borrow their texts */
 	size_t n;
 } table = { .once = PTHREAD_ONCE_INIT };
 
@@ -21,14 +22,11 @@ static int whole(const struct rk_jnode *root, const char *key)
 	return (int)v;
 }
 
-static void read_size(const struct rk_data *data, struct rk_size *size)
+static void read_size(const struct rk_data *data, struct rk_json **ret_document, struct rk_size *size)
 {
-	struct rk_json *json;
-
-	/* The document is kept: the size borrows its texts. */
-	if (rk_json_parse(data->path, data->text, data->len, &json, NULL))
+	if (rk_json_parse(data->path, data->text, data->len, ret_document, NULL))
 		abort();
-	const struct rk_jnode *root = rk_json_root(json), *aliases = rk_jget(root, "aliases");
+	const struct rk_jnode *root = rk_json_root(*ret_document), *aliases = rk_jget(root, "aliases");
 	*size = (struct rk_size){
 		.name = rk_jstr(rk_jget(root, "name")),
 		.aliases = rk_xcalloc(aliases->n, sizeof(char *)),
@@ -61,9 +59,13 @@ static void read_all(void)
 	for (const struct rk_data *d = rk_data_files; d->path; d++)
 		n += is_size(d);
 	table.sizes = rk_xcalloc(n, sizeof(*table.sizes));
-	for (const struct rk_data *d = rk_data_files; d->path; d++)
-		if (is_size(d))
-			read_size(d, &table.sizes[table.n++]);
+	table.documents = rk_xcalloc(n, sizeof(struct rk_json *));
+	for (const struct rk_data *d = rk_data_files; d->path; d++) {
+		if (!is_size(d))
+			continue;
+		read_size(d, &table.documents[table.n], &table.sizes[table.n]);
+		table.n++;
+	}
 }
 
 const struct rk_size *rk_sizes(size_t *ret_n)
