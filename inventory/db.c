@@ -27,7 +27,7 @@ bool rk_db_absent(const char *uri)
 	const char *path = rk_db_path(uri);
 	struct stat st;
 
-	return path && (stat(path, &st) < 0 || (S_ISREG(st.st_mode) && st.st_size == 0));
+	return path && *path && (stat(path, &st) < 0 || (S_ISREG(st.st_mode) && st.st_size == 0));
 }
 
 int rk_db_open(const char *uri, bool write, struct rk_db **ret, struct rk_err *err)
