@@ -18,5 +18,23 @@ struct rk_domain {
 
 /* Parts that both forms have (domain_xml.c). */
 void rk_domain_disks(struct rk_domain *d, const char *iothread);
-void rk_domain_serial(struct rk_domain *d);
+void rk_domain_serial(struct rk_domain *d, const char *log);
 void rk_domain_network(struct rk_domain *d, const char *queues);
+
+/* The form with passed-through devices (domain_full.c, domain_devices.c): everything below the metadata. */
+int rk_domain_full(struct rk_domain *d, struct rk_err *err);
+
+/* A whole function of the host that the VM owns. */
+struct rk_passed {
+	char kind;       /* 'g' GPU, 'h' HCA port, 'n' NVMe drive */
+	int index, node; /* of its kind; guest NUMA node */
+	unsigned domain, bus, slot, function;
+};
+enum { RK_PASSED_MAX = RK_GPUS_MAX + RK_RAILS_MAX + RK_NVME_MAX, RK_GI_PER_GPU = 8 };
+int rk_domain_passed(struct rk_domain *d, struct rk_passed list[RK_PASSED_MAX], size_t *ret_n, struct rk_err *err);
+/* PCI hole, expander buses, root ports, host devices and IOMMUs. cells: CPU cells, which come before the GPUs' own. */
+void rk_domain_pci(struct rk_domain *d, const struct rk_passed *list, size_t n, int cells, uint64_t hole_kib, bool cmdqv);
+
+/* The capability matrix (hostcaps.c). Refuses when an element is not to be had that the size does not call optional. */
+enum rk_element { RK_EL_DRIVER_MODEL, RK_EL_CLUSTERS, RK_EL_RAS, RK_EL_ACPI_NODESET, RK_EL_SMMU_BUS, RK_EL_IOMMUFD, RK_EL_PCIHOLE, RK_EL_ACCEL, RK_EL_CMDQV, RK_ELEMENTS };
+int rk_hostcaps_check(const struct rk_hostcaps *caps, const struct rk_size *size, bool have[RK_ELEMENTS], struct rk_err *err);

@@ -45,12 +45,14 @@ void rk_domain_disks(struct rk_domain *d, const char *iothread)
 	disk(d, in->seed_path, rk_vm_seed_volume(d->arena, in->vm), "raw", "vdb", iothread);
 }
 
-void rk_domain_serial(struct rk_domain *d)
+void rk_domain_serial(struct rk_domain *d, const char *log)
 {
-	rk_xnode *target = rk_x(rk_x(d->devices, "serial", "type", "pty", NULL), "target", "type", d->arm ? "system-serial" : "isa-serial", "port",
-				"0", NULL);
+	rk_xnode *serial = rk_x(d->devices, "serial", "type", "pty", NULL);
+	rk_xnode *target = rk_x(serial, "target", "type", d->arm ? "system-serial" : "isa-serial", "port", "0", NULL);
 
 	rk_x(target, "model", "name", d->arm ? "pl011" : "isa-serial", NULL);
+	if (log)
+		rk_x(serial, "log", "file", log, "append", "on", NULL);
 	rk_x(rk_x(d->devices, "console", "type", "pty", NULL), "target", "type", "serial", "port", "0", NULL);
 	rk_x(rk_x(d->devices, "channel", "type", "unix", NULL), "target", "type", "virtio", "name", "org.qemu.guest_agent.0", NULL);
 }
@@ -129,7 +131,7 @@ static void lab_form(struct rk_domain *d)
 	d->devices = rk_x(d->root, "devices", NULL);
 	rk_domain_disks(d, NULL);
 	rk_x(d->devices, "controller", "type", "usb", "index", "0", "model", "none", NULL);
-	rk_domain_serial(d);
+	rk_domain_serial(d, NULL);
 	rk_x(d->devices, "memballoon", "model", "none", NULL);
 	rk_domain_network(d, NULL);
 }
@@ -152,7 +154,7 @@ static int check(const struct rk_vm_input *in, const struct rk_hostcaps *caps, s
 		return rk_err_set(err, RK_INVALID, "VM \"%s\" has no usable MAC address", in->vm);
 	if (in->site->network.user && !plain(in->address))
 		return rk_err_set(err, RK_INVALID, "VM \"%s\" has no usable address for user networking", in->vm);
-	if (!caps->kvm && caps->probed && !in->size->emulated)
+	if (!caps->kvm && !in->size->emulated)
 		return rk_err_set(err, RK_INVALID, "size \"%s\" needs KVM, which tray %s does not offer", in->size->name, tray);
 	return 0;
 }
@@ -168,12 +170,13 @@ int rk_domain_xml(const struct rk_vm_input *in, const struct rk_hostcaps *caps, 
 
 	if (rc)
 		return rc;
-	if (in->size->passthrough)
-		return rk_err_set(err, RK_INVALID, "size \"%s\" cannot be rendered yet", in->size->name);
 	rk_xattr(d.root, "type", "%s", caps->kvm ? "kvm" : "qemu");
 	rk_xt(d.root, "name", rk_vm_domain_name(arena, in->vm));
 	rk_xt(d.root, "uuid", in->uuid);
 	metadata(&d);
-	lab_form(&d);
-	return rk_xml_write(xml, ret_xml, err);
+	if (in->size->passthrough)
+		rc = rk_domain_full(&d, err);
+	else
+		lab_form(&d);
+	return rc ? rc : rk_xml_write(xml, ret_xml, err);
 }
