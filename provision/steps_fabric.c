@@ -5,6 +5,8 @@
 
 #include "provision/steps.h"
 
+enum { SETTLE_MS = 2000 };
+
 /* ---- NVLink ------------------------------------------------------------------------------------------------------------------ */
 
 struct nvl_view {
@@ -248,12 +250,14 @@ static int send_home(struct rk_world *world, struct rk_step *step, int rack, str
 	return rc;
 }
 
-/* Out of ours, home again, partition away. Also the whole of nvl.release. */
+/* Out of ours, home again, partition away. Also the whole of nvl.release. A call whose answer was lost may take effect yet, and a GPU
+ * that is home now would leave it behind our back: what is under way settles first. */
 static int nvl_undo(struct rk_world *world, struct rk_step *step, struct rk_err *err)
 {
 	int rack, there = 0, id = (int)rk_param_int(step, "id");
 	int rc = nvl_rack(world, step, &rack, err);
 
+	rk_clock_sleep_ms(world->env.clock, SETTLE_MS);
 	if (!rc)
 		rc = drop_ours(world, step, rack, id, err);
 	if (!rc)
