@@ -67,6 +67,38 @@ static void a_missing_file_reads_as_an_empty_site_and_stays_missing(void **state
 	assert_int_equal(st.st_mode & 0777, 0700);
 }
 
+static void several_first_changes_at_once_make_one_store(void **state)
+{
+	enum { MAKERS = 8 };
+	char *uri RK_CLEANUP_FREE = uri_of("new/at/once.db");
+	RK_CLEANUP_SITE struct rk_site *site = NULL;
+	pid_t pids[MAKERS];
+
+	(void)state;
+	for (int i = 0; i < MAKERS; i++) {
+		pids[i] = fork();
+		if (pids[i] == 0) {
+			char tenant[] = { 't', (char)('0' + i), '\0' };
+			struct rk_store *store = open_mode(uri, RK_STORE_WRITE);
+			struct rk_err err = RK_ERR_INIT;
+			int rc = rk_store_add_tenant(store, tenant, &err);
+			if (rc)
+				fprintf(stderr, "%s\n", err.message);
+			rk_store_close(store);
+			_exit(rc != 0);
+		}
+	}
+	for (int i = 0; i < MAKERS; i++) {
+		int status = -1;
+		assert_int_equal(waitpid(pids[i], &status, 0), pids[i]);
+		assert_int_equal(status, 0);
+	}
+	RK_CLEANUP_STORE struct rk_store *store = open_mode(uri, RK_STORE_READ);
+	must(rk_store_snapshot(store, &site, &err));
+	assert_int_equal(site->n_tenants, MAKERS);
+	assert_int_equal(site->revision, MAKERS);
+}
+
 static void other_files_are_not_taken_for_a_store(void **state)
 {
 	char *text RK_CLEANUP_FREE = uri_of("text"), *under RK_CLEANUP_FREE = uri_of("text/site.db"), *place RK_CLEANUP_FREE = rk_xasprintf("sqlite:%s", folder);
@@ -347,6 +379,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(a_missing_file_reads_as_an_empty_site_and_stays_missing),
+		cmocka_unit_test(several_first_changes_at_once_make_one_store),
 		cmocka_unit_test(other_files_are_not_taken_for_a_store),
 		cmocka_unit_test(damage_is_found_and_said),
 		cmocka_unit_test(a_read_only_folder_can_be_read_and_says_why_it_cannot_be_written),
