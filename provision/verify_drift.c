@@ -1,0 +1,224 @@
+#include "provision/verify.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+struct rows {
+	struct rk_drift *items;
+	size_t n, cap;
+};
+
+/* live NULL: not read. */
+static void add(struct rows *rows, const char *plane, const char *object, const char *field, const char *wanted, const char *applied, const char *live)
+{
+	bool same = rk_streq(wanted, applied) && (!live || rk_streq(wanted, live));
+
+	*rk_vec_push(rows) = (struct rk_drift){ plane, object, field, wanted, applied, live, !same ? "drifted" : live ? "in-sync" : "unknown" };
+}
+
+/* ---- libvirt ---------------------------------------------------------------------------------------------------------------------- */
+
+static const struct rk_hv_domain *domain_named(const struct rk_live_tray *tray, const char *name)
+{
+	for (size_t i = 0; i < tray->n; i++)
+		if (rk_streq(tray->domains[i].name, name))
+			return &tray->domains[i];
+	return NULL;
+}
+
+static void drift_vm(struct rows *rows, const struct rk_live *live, int vm, struct rk_arena *arena)
+{
+	const struct rk_vm *v = &live->site->vms[vm];
+	const struct rk_live_tray *tray = &live->trays[v->tray];
+	const struct rk_hv_domain *d = domain_named(tray, rk_vm_domain_name(arena, v->name));
+	const char *wanted = v->state == RK_VM_STOPPED ? "stopped" : "running";
+
+	add(rows, "libvirt", v->name, "state", wanted, rk_vm_state_name(v->state),
+	    !tray->read ? NULL : !d ? "absent" : d->running ? "running" : "stopped");
+	add(rows, "libvirt", v->name, "uuid", v->uuid, v->uuid, !tray->read ? NULL : d && d->uuid ? rk_arena_strdup(arena, d->uuid) : "absent");
+}
+
+/* Domains of racksh's that no VM of the store explains. */
+static void drift_strays(struct rows *rows, const struct rk_live *live, int tray, struct rk_arena *arena)
+{
+	const struct rk_live_tray *t = &live->trays[tray];
+	int vm = live->site->trays[tray].vm;
+	const char *ours = vm == RK_NONE ? NULL : rk_vm_domain_name(arena, live->site->vms[vm].name);
+
+	for (size_t i = 0; i < t->n; i++)
+		if (t->domains[i].ours && !rk_streq(t->domains[i].name, ours))
+			add(rows, "libvirt", rk_arena_printf(arena, "%s on %s", t->domains[i].name, live->site->trays[tray].name), "state", "absent", "absent",
+			    t->domains[i].running ? "running" : "stopped");
+}
+
+/* ---- fabrics ---------------------------------------------------------------------------------------------------------------------- */
+
+static const char *count_or_names(const struct rk_member_diff *d, struct rk_arena *arena)
+{
+	struct rk_str out RK_CLEANUP_STR = RK_STR_INIT;
+
+	if (d->unknown.n)
+		return NULL;
+	rk_str_addf(&out, "%zu", d->there);
+	if (d->missing.n)
+		rk_str_addf(&out, ", without %s", rk_nodeset_fold(arena, d->missing.items, d->missing.n));
+	if (d->extra.n)
+		rk_str_addf(&out, ", also %s", rk_nodeset_fold(arena, d->extra.items, d->extra.n));
+	if (d->wrong.n)
+		rk_str_addf(&out, ", with other keys on %s", rk_nodeset_fold(arena, d->wrong.items, d->wrong.n));
+	return rk_arena_strdup(arena, rk_str_text(&out));
+}
+
+static void drift_members(struct rows *rows, const char *plane, const char *object, const char *field, struct rk_arena *arena, struct rk_member_diff *d)
+{
+	const char *wanted = rk_arena_printf(arena, "%zu", d->wanted), *live = count_or_names(d, arena);
+
+	/* What was read and is wrong is drift, even beside what could not be read. */
+	if (!live && (d->missing.n || d->extra.n || d->wrong.n))
+		live = rk_arena_printf(arena, "%zu seen, %zu not read", d->there, d->unknown.n);
+	add(rows, plane, object, field, wanted, wanted, live);
+	rk_member_diff_clear(d);
+}
+
+static void drift_nvl(struct rows *rows, const struct rk_live *live, int partition, struct rk_arena *arena)
+{
+	const struct rk_nvl_partition *p = &live->site->nvl_partitions[partition];
+	struct rk_member_diff d;
+
+	rk_live_nvl_diff(live, partition, arena, &d);
+	drift_members(rows, "nvlink", rk_arena_printf(arena, "%s/%d", live->site->racks[p->rack].name, p->id), "gpus", arena, &d);
+}
+
+static void drift_ib(struct rows *rows, const struct rk_live *live, int partition, struct rk_arena *arena)
+{
+	const struct rk_ib_partition *p = &live->site->ib_partitions[partition];
+	const struct rk_ib_live *part = rk_live_ib_part(live, p->fabric, p->pkey);
+	const char *object = rk_arena_printf(arena, "%s/0x%04x", live->site->fabrics[p->fabric].name, p->pkey);
+	struct rk_member_diff d;
+
+	rk_live_ib_diff(live, partition, arena, &d);
+	const char *wanted = rk_arena_printf(arena, "%zu", d.wanted);
+	add(rows, "infiniband", object, "configured", wanted, wanted,
+	    live->ib[p->fabric].read ? rk_arena_printf(arena, "%zu", part ? part->n_members : 0) : NULL);
+	drift_members(rows, "infiniband", object, "ports", arena, &d);
+}
+
+/* ---- the whole --------------------------------------------------------------------------------------------------------------------- */
+
+static void drift_cluster(struct rows *rows, const struct rk_live *live, int cluster, struct rk_arena *arena)
+{
+	const struct rk_cluster *c = &live->site->clusters[cluster];
+	struct rk_spec *spec = NULL;
+	size_t running = 0, read = 0;
+
+	for (int v = c->first_vm; v < c->first_vm + c->n_vms; v++) {
+		const struct rk_live_tray *t = &live->trays[live->site->vms[v].tray];
+		read += t->read;
+		running += t->read && domain_named(t, rk_vm_domain_name(arena, live->site->vms[v].name)) != NULL;
+		drift_vm(rows, live, v, arena);
+	}
+	const char *applied = rk_arena_printf(arena, "%d", c->n_vms), *wanted = applied;
+	if (c->spec && rk_spec_parse(c->name, c->spec, strlen(c->spec), arena, &spec, NULL) == 0)
+		wanted = rk_arena_printf(arena, "%d", spec->count);
+	add(rows, "inventory", c->name, "vms", wanted, applied, read == (size_t)c->n_vms ? rk_arena_printf(arena, "%zu", running) : NULL);
+	for (int i = c->first_nvl; i < c->first_nvl + c->n_nvl; i++)
+		drift_nvl(rows, live, i, arena);
+	if (c->ib >= 0)
+		drift_ib(rows, live, c->ib, arena);
+}
+
+static bool nvl_in_store(const struct rk_site *site, int rack, int id)
+{
+	for (size_t i = 0; i < site->n_nvl_partitions; i++)
+		if (site->nvl_partitions[i].rack == rack && site->nvl_partitions[i].id == id)
+			return true;
+	return id == RK_NVL_DEFAULT;
+}
+
+static bool ib_in_store(const struct rk_site *site, int fabric, uint16_t pkey)
+{
+	for (size_t i = 0; i < site->n_ib_partitions; i++)
+		if (site->ib_partitions[i].fabric == fabric && site->ib_partitions[i].pkey == pkey)
+			return true;
+	return false;
+}
+
+/* What is there and belongs to no cluster. */
+static void drift_unowned(struct rows *rows, const struct rk_live *live, struct rk_arena *arena)
+{
+	const struct rk_site *site = live->site;
+
+	for (size_t r = 0; r < site->n_racks; r++)
+		for (size_t i = 0; i < live->nvl[r].n; i++)
+			if (!nvl_in_store(site, (int)r, live->nvl[r].parts[i].id))
+				add(rows, "nvlink", rk_arena_printf(arena, "%s/%d", site->racks[r].name, live->nvl[r].parts[i].id), "gpus", "absent", "absent",
+				    rk_arena_printf(arena, "%zu", live->nvl[r].parts[i].n_gpus));
+	for (size_t f = 0; f < site->n_fabrics; f++)
+		for (size_t i = 0; i < live->ib[f].n; i++)
+			if (live->ib[f].parts[i].ours && !ib_in_store(site, (int)f, live->ib[f].parts[i].pkey))
+				add(rows, "infiniband", rk_arena_printf(arena, "%s/0x%04x", site->fabrics[f].name, live->ib[f].parts[i].pkey), "configured", "absent",
+				    "absent", rk_arena_printf(arena, "%zu", live->ib[f].parts[i].n_members));
+	for (size_t t = 0; t < site->n_trays; t++)
+		drift_strays(rows, live, (int)t, arena);
+}
+
+/* cluster RK_NONE: everything. */
+static void set_scope(const struct rk_site *site, int cluster, struct rk_arena *arena, struct rk_live_scope *scope)
+{
+	bool *racks = rk_arena_array(arena, site->n_racks, sizeof(bool)), *fabrics = rk_arena_array(arena, site->n_fabrics, sizeof(bool));
+	bool *hcas = rk_arena_array(arena, site->n_hcas, sizeof(bool)), *trays = rk_arena_array(arena, site->n_trays, sizeof(bool));
+
+	for (size_t t = 0; t < site->n_trays; t++) {
+		const struct rk_tray *tray = &site->trays[t];
+		if (cluster != RK_NONE && rk_tray_cluster(site, (int)t) != cluster)
+			continue;
+		trays[t] = racks[tray->rack] = true;
+		for (int h = tray->first_hca; h < tray->first_hca + tray->n_hcas; h++) {
+			hcas[h] = true;
+			if (site->hcas[h].fabric >= 0)
+				fabrics[site->hcas[h].fabric] = true;
+		}
+	}
+	*scope = (struct rk_live_scope){ racks, fabrics, hcas, trays };
+}
+
+static int verdict(const struct rows *rows, struct rk_err *err)
+{
+	size_t drifted = 0, unknown = 0;
+
+	for (size_t i = 0; i < rows->n; i++) {
+		drifted += rk_streq(rows->items[i].status, "drifted");
+		unknown += rk_streq(rows->items[i].status, "unknown");
+	}
+	if (drifted)
+		return rk_err_set(err, RK_UNHEALTHY, "%zu of %zu values have drifted", drifted, rows->n);
+	return unknown ? rk_err_set(err, RK_UNREACHABLE, "%zu of %zu values could not be read", unknown, rows->n) : 0;
+}
+
+int rk_drift(struct rk_world *world, const char *cluster, struct rk_arena *arena, struct rk_drift **ret, size_t *ret_n, struct rk_err *err)
+{
+	struct rk_live *live RK_CLEANUP_LIVE = NULL;
+	struct rk_live_scope scope;
+	struct rows rows = { NULL, 0, 0 };
+	int only = cluster ? rk_find_cluster(world->site, cluster) : RK_NONE;
+
+	*ret_n = 0;
+	if (cluster && only < 0)
+		return rk_err_set(err, RK_NOT_FOUND, "no cluster \"%s\"", cluster);
+	set_scope(world->site, only, arena, &scope);
+	int rc = rk_live_read(world, &scope, &live, err);
+	if (rc)
+		return rc;
+	for (size_t c = 0; c < world->site->n_clusters; c++)
+		if (only == RK_NONE || only == (int)c)
+			drift_cluster(&rows, live, (int)c, arena);
+	if (only == RK_NONE)
+		drift_unowned(&rows, live, arena);
+	rc = verdict(&rows, err);
+	*ret = rk_arena_array(arena, rows.n, sizeof(**ret));
+	if (rows.n)
+		memcpy(*ret, rows.items, rows.n * sizeof(**ret));
+	*ret_n = rows.n;
+	free(rows.items);
+	return rc;
+}
