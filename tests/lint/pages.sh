@@ -16,7 +16,7 @@ done < <(man/nouns.sh)
 
 # Every global option is described by hand in racksh(1).
 while read -r name; do
-	grep -qE -- "^\.It Fl (. , )?Fl Fl $name( |\$)" man/racksh.1.in || { printf 'man/racksh.1.in: the option --%s is not described\n' "$name"; problems=1; }
+	grep -qE -- "^\.It (Fl . , )?Fl Fl $name( |\$)" man/racksh.1.in || { printf 'man/racksh.1.in: the option --%s is not described\n' "$name"; problems=1; }
 done < <(sed -nE '/rk_global_options\[\] *= *\{/,/^\};/s/^[[:space:]]*\{[^"]*"([a-z-]+)".*/\1/p' cli/*.c)
 
 # Every call of the twin that can be made to fail is named in racksh-fabric(7).
