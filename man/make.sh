@@ -1,8 +1,20 @@
 #!/usr/bin/env bash
 # man/make.sh RACKSH FOLDER: writes the finished pages. Pages of nouns come from the command rows (RACKSH --man NOUN), the others from man/*.in.
-set -eu
+set -eu -o pipefail
 racksh=$1 folder=$2
 here=$(dirname "$0")
+
+# Rows hold paragraphs; roff wants each sentence on a line of its own. Examples stay as they are.
+sentences() {
+	awk '/^\.Bd/ { literal = 1 } /^\.Ed/ { literal = 0 } !literal && !/^\./ { $0 = split_text($0) } { print }
+		function split_text(text,   done) {
+			while (match(text, /[a-z0-9)][.!?] +[A-Z]/)) {
+				done = done substr(text, 1, RSTART + 1) "\n"
+				text = substr(text, RSTART + RLENGTH - 1)
+			}
+			return done text
+		}'
+}
 
 mkdir -p "$folder"
 for source in "$here"/*.in; do
@@ -10,6 +22,6 @@ for source in "$here"/*.in; do
 	cp "$source" "$folder/${name%.in}"
 done
 while read -r noun; do
-	"$racksh" --man "$noun" >"$folder/racksh-$noun.1.part"
+	"$racksh" --man "$noun" | sentences >"$folder/racksh-$noun.1.part"
 	mv "$folder/racksh-$noun.1.part" "$folder/racksh-$noun.1"
 done < <("$here/nouns.sh")
