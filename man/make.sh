@@ -21,7 +21,9 @@ for source in "$here"/*.in; do
 	name=${source##*/}
 	cp "$source" "$folder/${name%.in}"
 done
+nouns=$("$here/nouns.sh")
+[ -n "$nouns" ] || { echo "$0: found no nouns in cli/cmds/all.c" >&2; exit 1; }
 while read -r noun; do
 	"$racksh" --man "$noun" | sentences >"$folder/racksh-$noun.1.part"
 	mv "$folder/racksh-$noun.1.part" "$folder/racksh-$noun.1"
-done < <("$here/nouns.sh")
+done <<<"$nouns"
