@@ -59,8 +59,12 @@ extern const struct rk_noun *const rk_nouns[]; /* ends with NULL */
 
 /* What a handler gets. Arguments are checked for form; objects are looked up by the handler with rk_find_* / rk_select_*. */
 struct rk_out;
+struct rk_parsed;
+struct rk_app;
 struct rk_call {
 	const struct rk_command *command;
+	const struct rk_parsed *parsed;
+	struct rk_app *app;       /* for help, shell words and batches only */
 	struct rk_world *world;   /* store and snapshot are open unless RK_CMD_NO_STORE */
 	struct rk_arena *arena;   /* dies with the command */
 	struct rk_out *out;       /* rows go here (cli/out.h) */

@@ -1,0 +1,438 @@
+#include <stdlib.h>
+#include <string.h>
+
+#include "cli/app.h"
+#include "inventory/base/str.h"
+
+const struct rk_globaldef rk_global_options[] = {
+	{ 's', "store", "URI", "sqlite:PATH or postgresql://...; else $RACKSH_STORE, else sqlite:$XDG_STATE_HOME/racksh/site.db", true },
+	{ 'o', "output", "FORMAT", "table (default), json, csv or lines", false },
+	{ 'n', "dry-run", NULL, "print the plan, change nothing", false },
+	{ 'y', "yes", NULL, "do not ask before a dangerous command", false },
+	{ 0, "read-only", NULL, "only read; a changing command is an error", true },
+	{ 0, "strict", NULL, "warnings count as unhealthy", false },
+	{ 'x', "except", "SEL", "leave these out of the selection", false },
+	{ 0, "sim", "SITE.json", "run against the digital twin of a site file", true },
+	{ 0, "sim-state", "FILE", "with --sim: keep store and twin in FILE", true },
+	{ 0, "sim-fault", "SPEC", "with --sim: let calls fail, hang, lie or lose the answer", true },
+	{ 0, "trace", "[FILE]", "show every libvirt XML, SSH command and REST call", true },
+	{ 'j', "jobs", "N", "parallel work (default 64)", false },
+	{ 0, "timeout", "SECONDS", "limit per remote command", false },
+	{ 0, "wait", NULL, "wait until the wanted state was seen (default)", false },
+	{ 0, "no-wait", NULL, "do not wait", false },
+	{ 0, "no-color", NULL, "no colour", false },
+	{ 'q', "quiet", NULL, "nothing on success", false },
+	{ 'v', "verbose", NULL, "more columns, more words", false },
+	{ 'c', "command", "COMMANDS", "run these commands (separated by ;)", true },
+	{ 'f', "file", "FILE", "run a batch file; - is standard input", true },
+	{ 'D', "define", "NAME=VALUE", "set a batch variable", true },
+	{ 0, "keep-going", NULL, "in a batch: run on after an error", true },
+	{ 0, "version", NULL, "print the version", true },
+	{ 'h', "help", NULL, "print help", false },
+	{ 0, NULL, NULL, NULL, false },
+};
+
+const struct rk_noun *rk_noun_find(const char *name)
+{
+	for (const struct rk_noun *const *n = rk_nouns; *n; n++)
+		if (strcmp((*n)->name, name) == 0)
+			return *n;
+	return NULL;
+}
+
+struct parser {
+	const char *const *words;
+	size_t n, at;
+	bool whole_line, only_words; /* only_words: behind "--" */
+	struct rk_vars *vars;
+	struct rk_arena *arena;
+	struct rk_parsed *ret;
+	const struct rk_noun *noun;
+	size_t n_args;               /* positional values so far */
+	size_t arg;                  /* row argument that takes the next value */
+	struct rk_err *err;
+};
+
+static int bad_number(struct parser *p, const char *name, const char *value)
+{
+	return rk_err_set(p->err, RK_INVALID, "--%s takes a whole number above 0, not \"%s\"", name, value);
+}
+
+static int take_number(struct parser *p, const char *name, const char *value, int *ret)
+{
+	uint64_t v;
+
+	if (!rk_parse_u64(value, &v) || !v || v > 1000000)
+		return bad_number(p, name, value);
+	*ret = (int)v;
+	return 0;
+}
+
+static int take_format(struct parser *p, const char *value)
+{
+	static const char *const names[] = { "table", "json", "csv", "lines" };
+
+	for (size_t i = 0; i < RK_ARRAY_SIZE(names); i++)
+		if (strcmp(names[i], value) == 0) {
+			p->ret->globals.format = (enum rk_format)i;
+			return 0;
+		}
+	rk_err_set(p->err, RK_INVALID, "unknown output format \"%s\"", value);
+	rk_err_hint(p->err, "one of table, json, csv, lines");
+	return RK_INVALID;
+}
+
+static int take_define(struct parser *p, const char *value)
+{
+	const char *equal = strchr(value, '=');
+
+	if (!equal || equal == value)
+		return rk_err_set(p->err, RK_INVALID, "-D takes NAME=VALUE, not \"%s\"", value);
+	rk_vars_set(p->vars, rk_arena_strndup(p->arena, value, (size_t)(equal - value)), equal + 1);
+	return 0;
+}
+
+static int set_global(struct parser *p, const char *name, const char *value)
+{
+	struct rk_globals *g = &p->ret->globals;
+	const struct {
+		const char *name;
+		const char **text;
+		bool *flag;
+	} rows[] = {
+		{ "store", &g->store, NULL }, { "sim", &g->sim, NULL }, { "sim-state", &g->sim_state, NULL }, { "sim-fault", &g->sim_fault, NULL },
+		{ "except", &g->except, NULL }, { "command", &g->command, NULL }, { "file", &g->file, NULL }, { "trace", &g->trace, &g->tracing },
+		{ "dry-run", NULL, &g->dry_run }, { "yes", NULL, &g->yes }, { "read-only", NULL, &g->read_only }, { "strict", NULL, &g->strict },
+		{ "quiet", NULL, &g->quiet }, { "verbose", NULL, &g->verbose }, { "no-wait", NULL, &g->no_wait }, { "no-color", NULL, &g->no_color },
+		{ "keep-going", NULL, &g->keep_going }, { "version", NULL, &g->version }, { "help", NULL, &g->help },
+	};
+
+	for (size_t i = 0; i < RK_ARRAY_SIZE(rows); i++)
+		if (strcmp(rows[i].name, name) == 0) {
+			if (rows[i].text)
+				*rows[i].text = value;
+			if (rows[i].flag)
+				*rows[i].flag = true;
+			return 0;
+		}
+	if (strcmp(name, "wait") == 0)
+		g->no_wait = false;
+	if (strcmp(name, "output") == 0)
+		return take_format(p, value);
+	if (strcmp(name, "define") == 0)
+		return take_define(p, value);
+	if (strcmp(name, "jobs") == 0)
+		return take_number(p, name, value, &g->jobs);
+	if (strcmp(name, "timeout") == 0)
+		return take_number(p, name, value, &g->timeout_s);
+	return 0;
+}
+
+/* The value of an option: behind '=', or the next word. */
+static int option_value(struct parser *p, const char *shown, const char *equal, const char **ret)
+{
+	if (equal) {
+		*ret = equal + 1;
+		return 0;
+	}
+	if (p->at >= p->n)
+		return rk_err_set(p->err, RK_INVALID, "%s needs a value", shown);
+	*ret = p->words[p->at++];
+	return 0;
+}
+
+static int unknown_option(struct parser *p, const char *word)
+{
+	const char *names[96];
+	size_t n = 0;
+	const struct rk_argdef *o = p->ret->command ? p->ret->command->options : NULL;
+
+	for (; o && o->name && n < RK_ARRAY_SIZE(names); o++)
+		names[n++] = o->name;
+	for (const struct rk_globaldef *g = rk_global_options; g->name && n < RK_ARRAY_SIZE(names); g++)
+		names[n++] = g->name;
+	const char *near = rk_starts_with(word, "--") ? rk_near_name(word + 2, names, n) : NULL;
+	rk_err_set(p->err, RK_INVALID, "unknown option \"%s\"", word);
+	if (near)
+		rk_err_hint(p->err, "did you mean --%s?", near);
+	else if (p->ret->command)
+		rk_err_hint(p->err, "racksh help %s%s%s", p->ret->command->noun, p->ret->command->verb ? " " : "",
+			    p->ret->command->verb ? p->ret->command->verb : "");
+	return RK_INVALID;
+}
+
+static bool enum_has(const char *values, const char *word)
+{
+	size_t len = strlen(word);
+
+	for (const char *at = values; at && *at;) {
+		size_t n = strcspn(at, "|");
+		if (n == len && strncmp(at, word, n) == 0)
+			return true;
+		at += n + (at[n] == '|');
+	}
+	return false;
+}
+
+static int check_value(struct parser *p, const struct rk_argdef *def, const char *value)
+{
+	uint64_t v;
+
+	if (def->type == RK_ARG_NUMBER && (!rk_parse_u64(value, &v) || v > 1000000000))
+		return rk_err_set(p->err, RK_INVALID, "%s takes a whole number, not \"%s\"", def->name, value);
+	if (def->type == RK_ARG_ENUM && !enum_has(def->values, value)) {
+		rk_err_set(p->err, RK_INVALID, "\"%s\" is no %s", value, def->name);
+		rk_err_hint(p->err, "one of %s", def->values);
+		return RK_INVALID;
+	}
+	return 0;
+}
+
+/* An option of the row; RK_NOT_FOUND when the row has none of that name. */
+static int own_option(struct parser *p, const char *name, size_t len, const char *equal)
+{
+	const struct rk_argdef *o = p->ret->command ? p->ret->command->options : NULL;
+
+	for (size_t i = 0; o && o[i].name; i++) {
+		if (strlen(o[i].name) != len || strncmp(o[i].name, name, len) != 0)
+			continue;
+		const char *value = "";
+		int rc = 0;
+		if (o[i].type != RK_ARG_NONE)
+			rc = option_value(p, rk_arena_printf(p->arena, "--%s", o[i].name), equal, &value);
+		else if (equal)
+			rc = rk_err_set(p->err, RK_INVALID, "--%s takes no value", o[i].name);
+		if (!rc)
+			rc = check_value(p, &o[i], value);
+		p->ret->option_values[i] = value;
+		return rc;
+	}
+	return RK_NOT_FOUND;
+}
+
+static int global_option(struct parser *p, const struct rk_globaldef *g, const char *word, const char *equal)
+{
+	const char *value = NULL;
+	int rc = 0;
+
+	if (g->process_only && !p->whole_line)
+		return rk_err_set(p->err, RK_INVALID, "--%s belongs on racksh's own command line", g->name);
+	if (g->value && g->value[0] == '[')
+		value = equal ? equal + 1 : NULL;
+	else if (g->value)
+		rc = option_value(p, word, equal, &value);
+	else if (equal)
+		rc = rk_err_set(p->err, RK_INVALID, "--%s takes no value", g->name);
+	return rc ? rc : set_global(p, g->name, value);
+}
+
+static int long_option(struct parser *p, const char *word)
+{
+	const char *name = word + 2, *equal = strchr(name, '=');
+	size_t len = equal ? (size_t)(equal - name) : strlen(name);
+	int rc = own_option(p, name, len, equal);
+
+	if (rc != RK_NOT_FOUND)
+		return rc;
+	for (const struct rk_globaldef *g = rk_global_options; g->name; g++)
+		if (strlen(g->name) == len && strncmp(g->name, name, len) == 0)
+			return global_option(p, g, word, equal);
+	return unknown_option(p, word);
+}
+
+static int short_options(struct parser *p, const char *word)
+{
+	for (const char *c = word + 1; *c; c++) {
+		const struct rk_globaldef *g = rk_global_options;
+		while (g->name && g->letter != *c)
+			g++;
+		if (!g->name)
+			return unknown_option(p, word);
+		/* -ojson: what follows a letter that takes a value is the value. */
+		char *value = g->value && c[1] ? rk_arena_printf(p->arena, "=%s", c + 1) : NULL;
+		int rc = global_option(p, g, rk_arena_printf(p->arena, "-%c", *c), value);
+		if (rc || value)
+			return rc;
+	}
+	return 0;
+}
+
+static int unknown_word(struct parser *p, const char *what, const char *word, const char *const *names, size_t n)
+{
+	struct rk_str all RK_CLEANUP_STR = RK_STR_INIT;
+	const char *near = rk_near_name(word, names, n);
+
+	for (size_t i = 0; i < n; i++)
+		rk_str_addf(&all, "%s%s", i ? ", " : "", names[i]);
+	rk_err_set(p->err, RK_INVALID, "unknown %s \"%s\"", what, word);
+	if (near)
+		rk_err_hint(p->err, "did you mean \"%s\"?", near);
+	else
+		rk_err_hint(p->err, "one of %s", rk_str_text(&all));
+	return RK_INVALID;
+}
+
+static int take_noun(struct parser *p, const char *word)
+{
+	const char *names[64];
+	size_t n = 0;
+
+	p->noun = rk_noun_find(word);
+	if (p->noun) {
+		p->ret->noun = p->noun->name;
+		if (p->noun->n == 1 && !p->noun->commands[0].verb)
+			p->ret->command = &p->noun->commands[0];
+		return 0;
+	}
+	for (const struct rk_noun *const *noun = rk_nouns; *noun && n < RK_ARRAY_SIZE(names); noun++)
+		names[n++] = (*noun)->name;
+	return unknown_word(p, "command", word, names, n);
+}
+
+static int take_verb(struct parser *p, const char *word)
+{
+	const char *names[32];
+	size_t n = 0;
+
+	for (size_t i = 0; i < p->noun->n && n < RK_ARRAY_SIZE(names); i++) {
+		const struct rk_command *c = &p->noun->commands[i];
+		if (c->verb && strcmp(c->verb, word) == 0) {
+			p->ret->command = c;
+			return 0;
+		}
+		if (c->verb)
+			names[n++] = c->verb;
+	}
+	return unknown_word(p, rk_arena_printf(p->arena, "verb of %s", p->noun->name), word, names, n);
+}
+
+static void begin_values(struct parser *p)
+{
+	size_t n = 0;
+
+	for (const struct rk_argdef *o = p->ret->command->options; o && o->name; o++)
+		n++;
+	if (!p->ret->option_values)
+		p->ret->option_values = rk_arena_array(p->arena, n + 1, sizeof(char *));
+}
+
+static int take_value(struct parser *p, const char *word)
+{
+	const struct rk_argdef *a = p->ret->command->args;
+
+	if (!a || !a[p->arg].name)
+		return rk_err_set(p->err, RK_INVALID, "\"%s\" is one word too many", word);
+	const char ***list = &p->ret->values[p->arg];
+	size_t n = 0;
+	while (*list && (*list)[n])
+		n++;
+	if (!*list)
+		*list = rk_arena_array(p->arena, p->n + 2, sizeof(char *));
+	(*list)[n] = word;
+	int rc = check_value(p, &a[p->arg], word);
+	if (a[p->arg].type == RK_ARG_COMMAND)
+		p->only_words = true;
+	if (!a[p->arg].repeated && a[p->arg].type != RK_ARG_COMMAND)
+		p->arg++;
+	return rc;
+}
+
+static int take_word(struct parser *p, const char *word)
+{
+	int rc = 0;
+
+	if (!p->noun)
+		rc = take_noun(p, word);
+	else if (!p->ret->command)
+		rc = take_verb(p, word);
+	else
+		return take_value(p, word);
+	if (!rc && p->ret->command)
+		begin_values(p);
+	return rc;
+}
+
+static int check_complete(struct parser *p)
+{
+	const struct rk_command *c = p->ret->command;
+
+	if (p->ret->globals.help || p->ret->globals.version || !p->noun)
+		return 0;
+	if (!c) {
+		struct rk_str all RK_CLEANUP_STR = RK_STR_INIT;
+		for (size_t i = 0; i < p->noun->n; i++)
+			rk_str_addf(&all, "%s%s", i ? ", " : "", p->noun->commands[i].verb);
+		rk_err_set(p->err, RK_INVALID, "\"%s\" needs a verb", p->noun->name);
+		rk_err_hint(p->err, "one of %s", rk_str_text(&all));
+		return RK_INVALID;
+	}
+	for (size_t i = 0; c->args && c->args[i].name; i++)
+		if (c->args[i].required && !p->ret->values[i]) {
+			struct rk_str use RK_CLEANUP_STR = RK_STR_INIT;
+			rk_synopsis(c, &use);
+			rk_err_set(p->err, RK_INVALID, "%s is missing: %s", c->args[i].name, c->args[i].help);
+			rk_err_hint(p->err, "racksh %s", rk_str_text(&use));
+			return RK_INVALID;
+		}
+	for (size_t i = 0; c->options && c->options[i].name; i++)
+		if (c->options[i].required && !p->ret->option_values[i])
+			return rk_err_set(p->err, RK_INVALID, "--%s is missing: %s", c->options[i].name, c->options[i].help);
+	if (p->ret->globals.except && !(c->flags & RK_CMD_SELECTS))
+		return rk_err_set(p->err, RK_INVALID, "\"%s %s\" takes no selection, so -x means nothing", c->noun, c->verb ? c->verb : "");
+	return 0;
+}
+
+int rk_parse(const char *const *words, size_t n, const struct rk_globals *defaults, bool whole_line, struct rk_vars *vars, struct rk_arena *arena,
+	     struct rk_parsed *ret, struct rk_err *err)
+{
+	struct parser p = { .words = words, .n = n, .whole_line = whole_line, .vars = vars, .arena = arena, .ret = ret, .err = err };
+	int rc = 0;
+
+	*ret = (struct rk_parsed){ .globals = *defaults };
+	while (!rc && p.at < n) {
+		const char *word = words[p.at++];
+		if (p.only_words || word[0] != '-' || !word[1])
+			rc = take_word(&p, word);
+		else if (strcmp(word, "--") == 0)
+			p.only_words = true;
+		else if (word[1] == '-')
+			rc = long_option(&p, word);
+		else
+			rc = short_options(&p, word);
+	}
+	return rc ? rc : check_complete(&p);
+}
+
+const char *rk_call_arg(const struct rk_call *call, const char *name)
+{
+	size_t n;
+	const char *const *list = rk_call_args(call, name, &n);
+
+	return n ? list[0] : NULL;
+}
+
+const char *const *rk_call_args(const struct rk_call *call, const char *name, size_t *ret_n)
+{
+	const struct rk_argdef *a = call->command->args, *o = call->command->options;
+
+	*ret_n = 0;
+	for (size_t i = 0; a && a[i].name; i++) {
+		const char **list = call->parsed->values[i];
+		if (strcmp(a[i].name, name) != 0 || !list)
+			continue;
+		while (list[*ret_n])
+			++*ret_n;
+		return list;
+	}
+	for (size_t i = 0; o && o[i].name; i++)
+		if (strcmp(o[i].name, name) == 0 && call->parsed->option_values[i]) {
+			*ret_n = 1;
+			return &call->parsed->option_values[i];
+		}
+	return NULL;
+}
+
+bool rk_call_flag(const struct rk_call *call, const char *name)
+{
+	return rk_call_arg(call, name) != NULL;
+}
