@@ -1,0 +1,199 @@
+#include <stdio.h>
+#include <string.h>
+
+#include "cli/app.h"
+#include "inventory/base/str.h"
+
+static void argument(const struct rk_argdef *a, struct rk_str *out)
+{
+	const char *shown = a->type == RK_ARG_ENUM ? a->values : a->name;
+
+	rk_str_addf(out, a->required ? " %s%s" : " [%s%s]", shown, a->repeated ? "..." : "");
+}
+
+void rk_synopsis(const struct rk_command *command, struct rk_str *out)
+{
+	rk_str_add(out, command->noun);
+	if (command->verb)
+		rk_str_addf(out, " %s", command->verb);
+	for (const struct rk_argdef *a = command->args; a && a->name; a++) {
+		rk_str_add(out, a->type == RK_ARG_COMMAND ? " --" : "");
+		argument(a, out);
+	}
+	for (const struct rk_argdef *o = command->options; o && o->name; o++) {
+		const char *value = o->type == RK_ARG_NONE ? "" : o->type == RK_ARG_ENUM ? o->values : "VALUE";
+		rk_str_addf(out, o->required ? " --%s%s%s" : " [--%s%s%s]", o->name, *value ? " " : "", value);
+	}
+}
+
+static void overview(struct rk_str *out)
+{
+	rk_str_add(out, "racksh: inventory, clusters and fabric health of GB300 NVL72 racks\n\n"
+			"Start here (nothing real is touched):\n"
+			"  racksh --sim tests/examples/site-1.json rack list\n"
+			"  racksh --sim tests/examples/site-1.json cluster plan tests/examples/cluster-a.json\n"
+			"With real racks: racksh site import FILE, then rack list, cluster create SPEC, validate cluster NAME.\n\nCommands:\n");
+	for (const struct rk_noun *const *n = rk_nouns; *n; n++)
+		rk_str_addf(out, "  %-11s %s\n", (*n)->name, (*n)->summary);
+	rk_str_add(out, "\nhelp COMMAND [VERB] tells more; man racksh tells all.\n\nOptions for every command:\n");
+	for (const struct rk_globaldef *g = rk_global_options; g->name; g++) {
+		char name[64];
+		snprintf(name, sizeof(name), "--%s%s%s", g->name, g->value ? " " : "", g->value ? g->value : "");
+		rk_str_addf(out, "  %c%c%c %-20s %s\n", g->letter ? '-' : ' ', g->letter ? g->letter : ' ', g->letter ? ',' : ' ', name, g->help);
+	}
+}
+
+static void table_of(const char *title, const struct rk_argdef *defs, const char *dashes, struct rk_str *out)
+{
+	if (!defs || !defs->name)
+		return;
+	rk_str_addf(out, "\n%s:\n", title);
+	for (const struct rk_argdef *a = defs; a->name; a++) {
+		char *name RK_CLEANUP_FREE = rk_xasprintf("%s%s", dashes, a->name);
+		rk_str_addf(out, "  %-14s %s%s%s\n", name, a->help, a->type == RK_ARG_ENUM ? ": " : "", a->type == RK_ARG_ENUM ? a->values : "");
+	}
+}
+
+static void one_command(const struct rk_command *c, struct rk_str *out)
+{
+	rk_str_add(out, "racksh ");
+	rk_synopsis(c, out);
+	rk_str_addf(out, "\n\n%s.\n", c->summary);
+	if (c->description)
+		rk_str_addf(out, "\n%s\n", c->description);
+	table_of("Arguments", c->args, "", out);
+	table_of("Options", c->options, "--", out);
+	for (const char *const *e = c->examples; e && *e; e++)
+		rk_str_addf(out, "%s  racksh %s\n", e == c->examples ? "\nExamples:\n" : "", *e);
+}
+
+static int no_verb(const struct rk_noun *noun, const char *verb, struct rk_err *err)
+{
+	const char *names[32];
+	size_t n = 0;
+
+	for (size_t i = 0; i < noun->n && n < RK_ARRAY_SIZE(names); i++)
+		if (noun->commands[i].verb)
+			names[n++] = noun->commands[i].verb;
+	const char *near = rk_near_name(verb, names, n);
+	rk_err_set(err, RK_NOT_FOUND, "no verb \"%s\" of %s", verb, noun->name);
+	if (near)
+		rk_err_hint(err, "did you mean \"%s\"?", near);
+	return RK_NOT_FOUND;
+}
+
+int rk_help(const char *name, const char *verb, struct rk_str *out, struct rk_err *err)
+{
+	if (!name) {
+		overview(out);
+		return 0;
+	}
+	const struct rk_noun *noun = rk_noun_find(name);
+	if (!noun) {
+		rk_err_set(err, RK_NOT_FOUND, "no command \"%s\"", name);
+		rk_err_hint(err, "racksh help");
+		return RK_NOT_FOUND;
+	}
+	for (size_t i = 0; i < noun->n; i++)
+		if (rk_streq(noun->commands[i].verb, verb) && (verb || noun->n == 1)) {
+			one_command(&noun->commands[i], out);
+			return 0;
+		}
+	if (verb)
+		return no_verb(noun, verb, err);
+	rk_str_addf(out, "%s: %s\n", noun->name, noun->summary);
+	if (noun->description)
+		rk_str_addf(out, "\n%s\n", noun->description);
+	rk_str_addc(out, '\n');
+	for (size_t i = 0; i < noun->n; i++) {
+		rk_str_add(out, "  racksh ");
+		rk_synopsis(&noun->commands[i], out);
+		rk_str_addf(out, "\n      %s\n", noun->commands[i].summary);
+	}
+	return 0;
+}
+
+/* ---- man ------------------------------------------------------------------------------------------------------------------------ */
+
+/* Text for roff: backslashes and leading dots are taken literally. */
+static void roff(const char *text, struct rk_str *out)
+{
+	if (*text == '.' || *text == '\'')
+		rk_str_add(out, "\\&");
+	for (const char *c = text; *c; c++) {
+		if (*c == '\\')
+			rk_str_add(out, "\\e");
+		else if (*c == '-')
+			rk_str_add(out, "\\-");
+		else if (*c == '\n' && c[1] == '\n')
+			rk_str_add(out, "\n.Pp");
+		else
+			rk_str_addc(out, *c);
+	}
+}
+
+static void man_table(const struct rk_argdef *defs, const char *dashes, struct rk_str *out)
+{
+	if (!defs || !defs->name)
+		return;
+	rk_str_add(out, ".Bl -tag -width Ds\n");
+	for (const struct rk_argdef *a = defs; a->name; a++) {
+		char *name RK_CLEANUP_FREE = rk_xasprintf("%s%s", dashes, a->name);
+		rk_str_add(out, ".It Cm ");
+		roff(name, out);
+		rk_str_addc(out, '\n');
+		roff(a->help, out);
+		if (a->type == RK_ARG_ENUM) {
+			rk_str_add(out, ": ");
+			roff(a->values, out);
+		}
+		rk_str_addc(out, '\n');
+	}
+	rk_str_add(out, ".El\n");
+}
+
+static void man_command(const struct rk_command *c, struct rk_str *out)
+{
+	struct rk_str line RK_CLEANUP_STR = RK_STR_INIT;
+
+	rk_synopsis(c, &line);
+	rk_str_add(out, ".Ss ");
+	roff(rk_str_text(&line), out);
+	rk_str_addc(out, '\n');
+	roff(c->summary, out);
+	rk_str_add(out, ".\n");
+	if (c->description) {
+		rk_str_add(out, ".Pp\n");
+		roff(c->description, out);
+		rk_str_addc(out, '\n');
+	}
+	man_table(c->args, "", out);
+	man_table(c->options, "--", out);
+	if (c->examples && *c->examples)
+		rk_str_add(out, ".Bd -literal -offset indent\n");
+	for (const char *const *e = c->examples; e && *e; e++) {
+		rk_str_add(out, "racksh ");
+		roff(*e, out);
+		rk_str_addc(out, '\n');
+	}
+	if (c->examples && *c->examples)
+		rk_str_add(out, ".Ed\n");
+}
+
+int rk_man_section(const char *name, struct rk_str *out, struct rk_err *err)
+{
+	const struct rk_noun *noun = rk_noun_find(name);
+
+	if (!noun)
+		return rk_err_set(err, RK_NOT_FOUND, "no command \"%s\"", name);
+	rk_str_addf(out, ".Dd $Mdocdate$\n.Dt RACKSH-%s 1\n.Os\n.Sh NAME\n.Nm racksh-%s\n.Nd ", name, name);
+	roff(noun->summary, out);
+	rk_str_add(out, "\n.Sh SYNOPSIS\n.Nm racksh\n.Op Ar options\n");
+	rk_str_addf(out, ".Cm %s\n.Op Ar verb\n.Op Ar arguments\n.Sh DESCRIPTION\n", name);
+	roff(noun->description ? noun->description : noun->summary, out);
+	rk_str_add(out, noun->description ? "\n" : ".\n");
+	for (size_t i = 0; i < noun->n; i++)
+		man_command(&noun->commands[i], out);
+	rk_str_add(out, ".Sh EXIT STATUS\nSee\n.Xr racksh 1 .\n.Sh SEE ALSO\n.Xr racksh 1\n");
+	return 0;
+}
