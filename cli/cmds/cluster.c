@@ -1,0 +1,314 @@
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "cli/cmds/common.h"
+#include "provision/cluster.h"
+
+static void raw_json(struct rk_jw *w, const char *json)
+{
+	RK_CLEANUP_JSON struct rk_json *doc = NULL;
+
+	if (json && !rk_json_parse("stored", json, strlen(json), &doc, NULL))
+		rk_jw_node(w, rk_json_root(doc));
+	else
+		rk_jw_null(w);
+}
+
+static void pair_str(struct rk_jw *w, const char *key, const char *value)
+{
+	rk_jw_key(w, key);
+	rk_jw_str(w, value);
+}
+
+static void pair_int(struct rk_jw *w, const char *key, long value)
+{
+	rk_jw_key(w, key);
+	rk_jw_i64(w, value);
+}
+
+/* Names of the racks a cluster touches, in rack order. */
+static const char **racks_of(struct rk_call *call, const struct rk_cluster *c, size_t *ret_n)
+{
+	const struct rk_site *site = call->world->site;
+	const char **names = rk_arena_array(call->arena, site->n_racks, sizeof(*names));
+	bool *seen = rk_arena_array(call->arena, site->n_racks, sizeof(*seen));
+
+	*ret_n = 0;
+	for (int v = c->first_vm; v < c->first_vm + c->n_vms; v++)
+		if (site->vms[v].tray >= 0)
+			seen[site->trays[site->vms[v].tray].rack] = true;
+	for (size_t r = 0; r < site->n_racks; r++)
+		if (seen[r])
+			names[(*ret_n)++] = site->racks[r].name;
+	return names;
+}
+
+static int list(struct rk_call *call, struct rk_err *err)
+{
+	const struct rk_site *site = call->world->site;
+
+	(void)err;
+	for (size_t i = 0; i < site->n_clusters; i++) {
+		const struct rk_cluster *c = &site->clusters[i];
+		size_t n;
+		const char **racks = racks_of(call, c, &n);
+		rk_out_row(call->out);
+		rk_cell_text(call->out, "name", c->name);
+		rk_cell_text(call->out, "tenant", site->tenants[c->tenant].name);
+		rk_cell_text(call->out, "size", c->size);
+		rk_cell_text(call->out, "state", rk_cluster_state_name(c->state));
+		rk_cell_number(call->out, "vms", c->n_vms);
+		rk_cell_list(call->out, "racks", racks, n);
+		if (c->ib >= 0)
+			rk_cell_pkey(call->out, "pkey", site->ib_partitions[c->ib].pkey);
+	}
+	return 0;
+}
+
+static void show_vms(struct rk_call *call, const struct rk_cluster *c)
+{
+	const struct rk_site *site = call->world->site;
+	struct rk_jw *w = rk_cell_json(call->out, "vms");
+
+	rk_jw_array(w);
+	for (int v = c->first_vm; v < c->first_vm + c->n_vms; v++) {
+		const struct rk_vm *vm = &site->vms[v];
+		rk_jw_object(w);
+		pair_str(w, "name", vm->name);
+		pair_str(w, "tray", vm->tray >= 0 ? site->trays[vm->tray].name : NULL);
+		pair_str(w, "rack", vm->tray >= 0 ? site->racks[site->trays[vm->tray].rack].name : NULL);
+		pair_str(w, "state", rk_vm_state_name(vm->state));
+		pair_str(w, "address", vm->address);
+		pair_int(w, "ssh_port", vm->ssh_port);
+		rk_jw_end(w);
+	}
+	rk_jw_end(w);
+}
+
+static int vms_in_rack(const struct rk_site *site, const struct rk_cluster *c, int rack)
+{
+	int n = 0;
+
+	for (int v = c->first_vm; v < c->first_vm + c->n_vms; v++)
+		n += site->vms[v].tray >= 0 && site->trays[site->vms[v].tray].rack == rack;
+	return n;
+}
+
+static void show_fabric(struct rk_call *call, const struct rk_cluster *c)
+{
+	const struct rk_site *site = call->world->site;
+	struct rk_jw *w = rk_cell_json(call->out, "nvlink");
+	int ports = 0;
+
+	rk_jw_array(w);
+	for (int i = c->first_nvl; i < c->first_nvl + c->n_nvl; i++) {
+		const struct rk_nvl_partition *p = &site->nvl_partitions[i];
+		const struct rk_rack *rack = &site->racks[p->rack];
+		rk_jw_object(w);
+		pair_str(w, "domain", rack->cluster_uuid);
+		pair_str(w, "rack", rack->name);
+		pair_int(w, "partition", p->id);
+		pair_int(w, "gpus", vms_in_rack(site, c, p->rack) * site->profiles[rack->profile].gpus_per_tray);
+		rk_jw_end(w);
+	}
+	rk_jw_end(w);
+	for (int v = c->first_vm; v < c->first_vm + c->n_vms; v++)
+		ports += site->vms[v].tray >= 0 ? site->trays[site->vms[v].tray].n_hcas : 0;
+	w = rk_cell_json(call->out, "infiniband");
+	if (c->ib < 0) {
+		rk_jw_null(w);
+		return;
+	}
+	char pkey[16];
+	snprintf(pkey, sizeof(pkey), "0x%04x", site->ib_partitions[c->ib].pkey);
+	rk_jw_object(w);
+	pair_str(w, "fabric", site->fabrics[site->ib_partitions[c->ib].fabric].name);
+	pair_str(w, "pkey", pkey);
+	pair_int(w, "members", ports);
+	rk_jw_end(w);
+}
+
+static int show(struct rk_call *call, struct rk_err *err)
+{
+	const struct rk_site *site = call->world->site;
+	int at, rc = rk_get_cluster(call, rk_call_arg(call, "CLUSTER"), &at, err);
+	size_t n;
+
+	if (rc)
+		return rc;
+	const struct rk_cluster *c = &site->clusters[at];
+	const char **racks = racks_of(call, c, &n);
+	rk_out_row(call->out);
+	rk_cell_text(call->out, "name", c->name);
+	rk_cell_text(call->out, "tenant", site->tenants[c->tenant].name);
+	rk_cell_text(call->out, "size", c->size);
+	rk_cell_text(call->out, "state", rk_cluster_state_name(c->state));
+	show_vms(call, c);
+	show_fabric(call, c);
+	struct rk_jw *w = rk_cell_json(call->out, "placement");
+	rk_jw_object(w);
+	rk_jw_key(w, "racks");
+	rk_jw_array(w);
+	for (size_t i = 0; i < n; i++)
+		rk_jw_str(w, racks[i]);
+	rk_jw_end(w);
+	pair_int(w, "segment", c->segment);
+	pair_int(w, "spares", c->spares_per_rack);
+	rk_jw_key(w, "reasons");
+	raw_json(w, c->reasons);
+	rk_jw_end(w);
+	raw_json(rk_cell_json(call->out, "validation"), c->validation);
+	return 0;
+}
+
+static void plan_placement(struct rk_call *call, const struct rk_placement *p)
+{
+	const struct rk_site *site = call->world->site;
+	struct rk_jw *w = rk_cell_json(call->out, "placement");
+
+	rk_jw_object(w);
+	rk_jw_key(w, "racks");
+	rk_jw_array(w);
+	for (size_t r = 0; r < site->n_racks; r++) {
+		bool any = false;
+		for (size_t i = 0; i < p->n_trays; i++) {
+			if (site->trays[p->trays[i]].rack != (int)r)
+				continue;
+			if (!any) {
+				rk_jw_object(w);
+				pair_str(w, "rack", site->racks[r].name);
+				rk_jw_key(w, "trays");
+				rk_jw_array(w);
+			}
+			any = true;
+			rk_jw_str(w, site->trays[p->trays[i]].name);
+		}
+		if (any) {
+			rk_jw_end(w);
+			rk_jw_end(w);
+		}
+	}
+	rk_jw_end(w);
+	rk_jw_key(w, "reasons");
+	rk_jw_array(w);
+	for (size_t i = 0; i < p->n_reasons; i++) {
+		rk_jw_object(w);
+		pair_str(w, "rack", site->racks[p->reasons[i].rack].name);
+		pair_str(w, "verdict", p->reasons[i].verdict);
+		pair_str(w, "why", p->reasons[i].why);
+		rk_jw_end(w);
+	}
+	rk_jw_end(w);
+	rk_jw_end(w);
+}
+
+static void plan_steps(struct rk_call *call, const struct rk_plan *plan)
+{
+	struct rk_jw *w = rk_cell_json(call->out, "steps");
+
+	rk_jw_array(w);
+	for (size_t i = 0; plan && i < rk_plan_count(plan); i++) {
+		const char *kind, *target, *summary;
+		int id;
+		rk_plan_step(plan, i, &id, &kind, &target, &summary);
+		rk_jw_object(w);
+		pair_int(w, "id", id);
+		pair_str(w, "kind", kind);
+		pair_str(w, "target", target);
+		pair_str(w, "summary", summary);
+		rk_jw_end(w);
+	}
+	rk_jw_end(w);
+}
+
+static int plan_spec(struct rk_call *call, const struct rk_spec *spec, struct rk_err *err)
+{
+	struct rk_cluster_plan cp;
+	int rc = rk_cluster_plan(call->world, spec, rk_call_arg(call, "what-if"), call->arena, &cp, err);
+
+	if (rc)
+		return rc;
+	rk_out_row(call->out);
+	rk_cell_bool(call->out, "feasible", cp.placement.feasible);
+	plan_placement(call, &cp.placement);
+	plan_steps(call, cp.plan);
+	rk_cell_real(call->out, "power_kw_added", cp.placement.kw_added);
+	rk_cell_real(call->out, "fragmentation_after", cp.placement.fragmentation_after);
+	rk_plan_free(cp.plan);
+	if (cp.placement.warning)
+		rk_out_note(call->out, "warning: %s", cp.placement.warning);
+	if (cp.placement.feasible)
+		return 0;
+	rk_err_set(err, RK_NO_CAPACITY, "%d VMs of size %s in segments of %d cannot be placed", spec->count, spec->size, cp.placement.segment);
+	if (cp.placement.suggestion)
+		rk_err_hint(err, "%s", cp.placement.suggestion);
+	return RK_NO_CAPACITY;
+}
+
+static int plan(struct rk_call *call, struct rk_err *err)
+{
+	struct rk_spec *spec;
+	int rc = rk_spec_load(rk_call_arg(call, "SPEC"), call->arena, &spec, err);
+
+	return rc ? rc : plan_spec(call, spec, err);
+}
+
+static int create(struct rk_call *call, struct rk_err *err)
+{
+	struct rk_spec *spec;
+	int64_t op = 0;
+	int rc = rk_spec_load(rk_call_arg(call, "SPEC"), call->arena, &spec, err);
+
+	if (!rc && call->dry_run)
+		return plan_spec(call, spec, err);
+	if (!rc)
+		rc = rk_cluster_create(call->world, spec, &op, err);
+	if (!rc)
+		rk_out_note(call->out, "cluster %s is ready: %d VM%s", spec->name, spec->count, spec->count == 1 ? "" : "s");
+	return rc;
+}
+
+static int delete(struct rk_call *call, struct rk_err *err)
+{
+	int64_t op = 0;
+	int at, rc = rk_get_cluster(call, rk_call_arg(call, "CLUSTER"), &at, err);
+
+	if (rc || call->dry_run) {
+		if (!rc)
+			rk_out_note(call->out, "would delete cluster %s with %d VMs", rk_call_arg(call, "CLUSTER"), call->world->site->clusters[at].n_vms);
+		return rc;
+	}
+	rc = rk_cluster_delete(call->world, rk_call_arg(call, "CLUSTER"), &op, err);
+	if (!rc)
+		rk_out_note(call->out, "cluster %s is deleted", rk_call_arg(call, "CLUSTER"));
+	return rc;
+}
+
+#define SPEC_ARG RK_ARGS({ .name = "SPEC", .type = RK_ARG_FILE, .required = true, .help = "cluster spec (racksh-cluster(5)); - is standard input" })
+#define CLUSTER_ARG RK_ARGS({ .name = "CLUSTER", .type = RK_ARG_CLUSTER, .required = true, .help = "name of a cluster" })
+#define PLAN_COLUMNS                                                                                                             \
+	RK_COLUMNS({ "feasible", RK_COL_BOOL }, { "placement", RK_COL_JSON }, { "steps", RK_COL_JSON, .wide = true }, { "power_kw_added", RK_COL_REAL }, \
+		   { "fragmentation_after", RK_COL_REAL })
+
+static const struct rk_command rows[] = {
+	{ .noun = "cluster", .verb = "list", .summary = "list the clusters", .list = true, .examples = RK_EXAMPLES("cluster list"), .run = list,
+	  .columns = RK_COLUMNS({ "name", RK_COL_TEXT }, { "tenant", RK_COL_TEXT }, { "size", RK_COL_TEXT }, { "state", RK_COL_TEXT },
+				{ "vms", RK_COL_NUMBER }, { "racks", RK_COL_LIST }, { "pkey", RK_COL_PKEY }) },
+	{ .noun = "cluster", .verb = "show", .summary = "show one cluster: VMs, partitions, placement", .args = CLUSTER_ARG, .run = show,
+	  .columns = RK_COLUMNS({ "name", RK_COL_TEXT }, { "tenant", RK_COL_TEXT }, { "size", RK_COL_TEXT }, { "state", RK_COL_TEXT }, { "vms", RK_COL_JSON },
+				{ "nvlink", RK_COL_JSON }, { "infiniband", RK_COL_JSON }, { "placement", RK_COL_JSON }, { "validation", RK_COL_JSON }) },
+	{ .noun = "cluster", .verb = "plan", .summary = "say where a cluster would go and why, change nothing", .args = SPEC_ARG,
+	  .options = RK_ARGS({ .name = "what-if", .type = RK_ARG_TEXT, .help = "racks or trays taken as lost" }), .columns = PLAN_COLUMNS,
+	  .description = "Every rack is named with its verdict and the reason. An infeasible plan is printed too and ends with code 5.",
+	  .examples = RK_EXAMPLES("cluster plan tests/examples/cluster-a.json", "cluster plan tests/examples/cluster-a.json -o json"), .run = plan },
+	{ .noun = "cluster", .verb = "create", .summary = "make a cluster: VMs, NVLink partitions and PKey in one journalled operation", .args = SPEC_ARG,
+	  .flags = RK_CMD_CHANGES | RK_CMD_REMOTE, .columns = PLAN_COLUMNS,
+	  .description = "Every effect is read back before the next step. A failure rolls everything back; after kill -9 see racksh op list. Creating a cluster "
+			 "that is there already with the same spec does nothing.",
+	  .examples = RK_EXAMPLES("cluster create tests/examples/cluster-a.json", "cluster create tests/examples/cluster-a.json -n"), .run = create },
+	{ .noun = "cluster", .verb = "delete", .summary = "delete a cluster and give back everything it held", .args = CLUSTER_ARG,
+	  .flags = RK_CMD_CHANGES | RK_CMD_DANGEROUS | RK_CMD_REMOTE,
+	  .description = "Guests are seen dead and their drives erased before anything is released. A tray whose erase failed becomes faulty, not free.", .run = delete },
+};
+RK_NOUN(cluster, "clusters: VMs of one tenant with their NVLink and InfiniBand partitions", NULL, rows);

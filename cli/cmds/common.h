@@ -1,0 +1,19 @@
+/* Small things that several nouns need. */
+#pragma once
+#include "cli/app.h"
+#include "cli/cmd.h"
+#include "cli/out.h"
+#include "inventory/base/str.h"
+
+#define RK_EXAMPLES(...) ((const char *const[]){ __VA_ARGS__, NULL })
+#define RK_ARGS(...) ((const struct rk_argdef[]){ __VA_ARGS__, { .name = NULL } })
+#define RK_COLUMNS(...) ((const struct rk_column[]){ __VA_ARGS__, { .key = NULL } })
+#define RK_NOUN(word, text, more, rows) \
+	const struct rk_noun rk_noun_##word = { .name = #word, .summary = text, .description = more, .commands = rows, .n = RK_ARRAY_SIZE(rows) }
+
+/* "no rack "x"" with a near name. */
+int rk_no_such(const char *what, const char *name, const char *const *names, size_t n, struct rk_err *err);
+int rk_get_cluster(struct rk_call *call, const char *name, int *ret, struct rk_err *err);
+int rk_get_rack(struct rk_call *call, const char *name, int *ret, struct rk_err *err);
+/* Changes the store in one transaction planned against the call's snapshot. */
+int rk_in_transaction(struct rk_call *call, int (*change)(struct rk_call *call, struct rk_err *err), struct rk_err *err);

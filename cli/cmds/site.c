@@ -1,0 +1,118 @@
+#include "cli/cmds/common.h"
+#include "inventory/site_file.h"
+
+static const struct rk_site *incoming; /* set below for the one transaction of an import */
+
+static int put_site(struct rk_call *call, struct rk_err *err)
+{
+	return rk_store_put_site(call->world->store, incoming, err);
+}
+
+static void show_change(struct rk_call *call, const struct rk_site_change *c)
+{
+	rk_out_row(call->out);
+	rk_cell_text(call->out, "object", *c->object ? c->object : "site");
+	rk_cell_text(call->out, "field", c->field);
+	rk_cell_text(call->out, "from", c->from);
+	rk_cell_text(call->out, "to", c->to);
+}
+
+/* Does the import take something away or rename it? Then it is dangerous. */
+static bool takes_away(const struct rk_site_change *changes, size_t n)
+{
+	for (size_t i = 0; i < n; i++)
+		if (changes[i].from && !changes[i].to)
+			return true;
+	return false;
+}
+
+static int import(struct rk_call *call, struct rk_err *err)
+{
+	RK_CLEANUP_SITE struct rk_site *site = NULL;
+	struct rk_site_change *changes;
+	size_t n;
+	int rc = rk_site_load(rk_call_arg(call, "FILE"), &site, err);
+
+	if (rc)
+		return rc;
+	rk_site_diff(call->world->site, site, call->arena, &changes, &n);
+	bool first = call->world->site->n_racks == 0;
+	if (!first && takes_away(changes, n) && !call->yes && !call->dry_run) {
+		rk_err_set(err, RK_INVALID, "this import removes or renames something");
+		rk_err_hint(err, "see `racksh site diff %s`; add -y", rk_call_arg(call, "FILE"));
+		return RK_INVALID;
+	}
+	if (call->dry_run || !n) {
+		rk_out_note(call->out, "%zu values %s", n, call->dry_run ? "would change" : "changed");
+		return 0;
+	}
+	incoming = site;
+	rc = rk_in_transaction(call, put_site, err);
+	incoming = NULL;
+	if (!rc)
+		rk_out_note(call->out, "site %s: %zu racks, %zu trays, %zu GPUs, %zu HCA ports", site->name, site->n_racks, site->n_trays, site->n_gpus,
+			    site->n_hcas);
+	return rc;
+}
+
+static int export(struct rk_call *call, struct rk_err *err)
+{
+	struct rk_str out RK_CLEANUP_STR = RK_STR_INIT;
+
+	(void)err;
+	rk_site_export(call->world->site, &out);
+	rk_out_raw(call->out, rk_str_text(&out), out.len);
+	return 0;
+}
+
+static int diff(struct rk_call *call, struct rk_err *err)
+{
+	RK_CLEANUP_SITE struct rk_site *site = NULL;
+	struct rk_site_change *changes;
+	size_t n;
+	int rc = rk_site_load(rk_call_arg(call, "FILE"), &site, err);
+
+	if (rc)
+		return rc;
+	rk_site_diff(call->world->site, site, call->arena, &changes, &n);
+	for (size_t i = 0; i < n; i++)
+		show_change(call, &changes[i]);
+	return 0;
+}
+
+static int show(struct rk_call *call, struct rk_err *err)
+{
+	const struct rk_site *s = call->world->site;
+
+	(void)err;
+	rk_out_row(call->out);
+	rk_cell_text(call->out, "name", s->name);
+	rk_cell_text(call->out, "region", s->region);
+	rk_cell_number(call->out, "revision", s->revision);
+	rk_cell_number(call->out, "racks", (long long)s->n_racks);
+	rk_cell_number(call->out, "trays", (long long)s->n_trays);
+	rk_cell_number(call->out, "gpus", (long long)s->n_gpus);
+	rk_cell_number(call->out, "hcas", (long long)s->n_hcas);
+	rk_cell_number(call->out, "tenants", (long long)s->n_tenants);
+	rk_cell_number(call->out, "clusters", (long long)s->n_clusters);
+	rk_cell_number(call->out, "vms", (long long)s->n_vms);
+	return 0;
+}
+
+#define FILE_ARG RK_ARGS({ .name = "FILE", .type = RK_ARG_FILE, .required = true, .help = "site file (racksh-site(5)); - is standard input" })
+
+static const struct rk_command rows[] = {
+	{ .noun = "site", .verb = "import", .summary = "replace the stored inventory by that of a site file", .args = FILE_ARG, .flags = RK_CMD_CHANGES,
+	  .description = "Clusters, cordons and reservations stay. What is not in the file is removed; that is refused while it is allocated, and asks first.",
+	  .examples = RK_EXAMPLES("site import tests/examples/site-1.json"), .run = import },
+	{ .noun = "site", .verb = "export", .summary = "print the inventory as a site file", .flags = RK_CMD_RAW,
+	  .description = "Stable and diff-able; importing it again changes nothing.", .examples = RK_EXAMPLES("site export"), .run = export },
+	{ .noun = "site", .verb = "show", .summary = "show what the store describes", .examples = RK_EXAMPLES("site show"), .run = show,
+	  .columns = RK_COLUMNS({ "name", RK_COL_TEXT }, { "region", RK_COL_TEXT }, { "revision", RK_COL_NUMBER }, { "racks", RK_COL_NUMBER },
+				{ "trays", RK_COL_NUMBER }, { "gpus", RK_COL_NUMBER }, { "hcas", RK_COL_NUMBER }, { "tenants", RK_COL_NUMBER },
+				{ "clusters", RK_COL_NUMBER }, { "vms", RK_COL_NUMBER }) },
+	{ .noun = "site", .verb = "diff", .summary = "show value by value what an import would change", .args = FILE_ARG, .list = true,
+	  .examples = RK_EXAMPLES("site diff tests/examples/site-1.json"), .run = diff,
+	  .columns = RK_COLUMNS({ "object", RK_COL_TEXT }, { "field", RK_COL_TEXT }, { "from", RK_COL_TEXT }, { "to", RK_COL_TEXT }) },
+};
+RK_NOUN(site, "the site: import, export and compare its inventory", NULL, rows);

@@ -1,0 +1,156 @@
+#include <stdio.h>
+#include <string.h>
+
+#include "cli/cmds/common.h"
+
+static const struct rk_cluster *cluster_on(const struct rk_site *site, const struct rk_tray *t)
+{
+	return t->vm >= 0 ? &site->clusters[site->vms[t->vm].cluster] : NULL;
+}
+
+static void tray_row(struct rk_call *call, int index)
+{
+	const struct rk_site *site = call->world->site;
+	const struct rk_tray *t = &site->trays[index];
+	const struct rk_cluster *c = cluster_on(site, t);
+
+	rk_out_row(call->out);
+	rk_cell_text(call->out, "name", t->name);
+	rk_cell_text(call->out, "rack", site->racks[t->rack].name);
+	rk_cell_number(call->out, "slot", t->slot);
+	rk_cell_text(call->out, "state", rk_tray_state_name(rk_tray_state(site, index)));
+	rk_cell_text(call->out, "cluster", c ? c->name : NULL);
+	rk_cell_text(call->out, "vm", c ? site->vms[t->vm].name : NULL);
+	rk_cell_text(call->out, "tenant", c ? site->tenants[c->tenant].name : NULL);
+	rk_cell_text(call->out, "reason", t->offline ? t->offline : t->faulty ? t->faulty : t->cordon);
+	rk_cell_text(call->out, "serial", t->serial);
+	rk_cell_text(call->out, "host_uri", t->libvirt_uri);
+}
+
+static int list(struct rk_call *call, struct rk_err *err)
+{
+	(void)err;
+	for (size_t i = 0; i < call->world->site->n_trays; i++)
+		tray_row(call, (int)i);
+	return 0;
+}
+
+static int show(struct rk_call *call, struct rk_err *err)
+{
+	int *trays;
+	size_t n;
+	int rc = rk_select_trays(call->world->site, rk_call_arg(call, "TRAY"), NULL, call->arena, &trays, &n, err);
+
+	if (!rc && n != 1)
+		rc = rk_err_set(err, RK_INVALID, "\"%s\" names %zu trays, one is expected", rk_call_arg(call, "TRAY"), n);
+	if (!rc)
+		tray_row(call, trays[0]);
+	return rc;
+}
+
+static int set_cordons(struct rk_call *call, struct rk_err *err)
+{
+	const struct rk_site *site = call->world->site;
+	const char *reason = strcmp(call->command->verb, "cordon") == 0 ? rk_call_arg(call, "reason") : NULL;
+	int *trays;
+	size_t n;
+	int rc = rk_select_trays(site, rk_call_arg(call, "SEL"), call->except, call->arena, &trays, &n, err);
+
+	for (size_t i = 0; !rc && i < n; i++)
+		rc = rk_store_set_tray_cordon(call->world->store, site->trays[trays[i]].name, reason, err);
+	if (!rc)
+		rk_out_note(call->out, "%zu tray%s %sed", n, n == 1 ? "" : "s", call->command->verb);
+	return rc;
+}
+
+static int cordon(struct rk_call *call, struct rk_err *err)
+{
+	int *trays;
+	size_t n;
+
+	if (call->dry_run)
+		return rk_select_trays(call->world->site, rk_call_arg(call, "SEL"), call->except, call->arena, &trays, &n, err);
+	return rk_in_transaction(call, set_cordons, err);
+}
+
+static int list_gpus(struct rk_call *call, struct rk_err *err)
+{
+	const struct rk_site *site = call->world->site;
+
+	(void)err;
+	for (size_t i = 0; i < site->n_gpus; i++) {
+		const struct rk_gpu *g = &site->gpus[i];
+		const struct rk_tray *t = &site->trays[g->tray];
+		const struct rk_cluster *c = cluster_on(site, t);
+		rk_out_row(call->out);
+		rk_cell_text(call->out, "tray", t->name);
+		rk_cell_number(call->out, "index", g->index);
+		rk_cell_number(call->out, "module_id", g->module_id);
+		rk_cell_text(call->out, "pci", g->pci);
+		rk_cell_hex64(call->out, "fabric_guid", g->fabric_guid);
+		rk_cell_text(call->out, "cluster", c ? c->name : NULL);
+		rk_cell_text(call->out, "vm", c ? site->vms[t->vm].name : NULL);
+		for (int p = c ? c->first_nvl : 0; c && p < c->first_nvl + c->n_nvl; p++)
+			if (site->nvl_partitions[p].rack == t->rack)
+				rk_cell_number(call->out, "nvlink_partition", site->nvl_partitions[p].id);
+	}
+	return 0;
+}
+
+static int list_hcas(struct rk_call *call, struct rk_err *err)
+{
+	const struct rk_site *site = call->world->site;
+
+	(void)err;
+	for (size_t i = 0; i < site->n_hcas; i++) {
+		const struct rk_hca *h = &site->hcas[i];
+		const struct rk_cluster *c = cluster_on(site, &site->trays[h->tray]);
+		char pkey[16];
+		const char *keys[1] = { pkey };
+		bool keyed = c && c->ib >= 0;
+		rk_out_row(call->out);
+		rk_cell_text(call->out, "tray", site->trays[h->tray].name);
+		rk_cell_number(call->out, "rail", h->rail);
+		rk_cell_text(call->out, "pci", h->pci);
+		rk_cell_hex64(call->out, "port_guid", h->port_guid);
+		rk_cell_text(call->out, "leaf", h->leaf);
+		if (h->leaf)
+			rk_cell_number(call->out, "leaf_port", h->leaf_port);
+		rk_cell_text(call->out, "cluster", c ? c->name : NULL);
+		snprintf(pkey, sizeof(pkey), "0x%04x", keyed ? site->ib_partitions[c->ib].pkey : 0u);
+		rk_cell_list(call->out, "pkeys", keys, keyed ? 1 : 0);
+	}
+	return 0;
+}
+
+#define COLUMNS                                                                                                                               \
+	RK_COLUMNS({ "name", RK_COL_TEXT }, { "rack", RK_COL_TEXT }, { "slot", RK_COL_NUMBER }, { "state", RK_COL_TEXT }, { "cluster", RK_COL_TEXT }, \
+		   { "vm", RK_COL_TEXT }, { "tenant", RK_COL_TEXT }, { "reason", RK_COL_TEXT }, { "serial", RK_COL_TEXT, .wide = true },            \
+		   { "host_uri", RK_COL_TEXT, .wide = true })
+#define SEL_ARG RK_ARGS({ .name = "SEL", .type = RK_ARG_SEL_TRAYS, .required = true, .help = "trays: r01-t[01-18], @rack:r01, @cluster:a, @state:free, @all" })
+
+static const struct rk_command rows[] = {
+	{ .noun = "tray", .verb = "list", .summary = "list the trays with their state", .list = true, .columns = COLUMNS, .examples = RK_EXAMPLES("tray list"), .run = list },
+	{ .noun = "tray", .verb = "show", .summary = "show one tray", .args = RK_ARGS({ .name = "TRAY", .type = RK_ARG_TRAY, .required = true, .help = "name of a tray" }),
+	  .columns = COLUMNS, .examples = RK_EXAMPLES("tray show r01-t01"), .run = show },
+	{ .noun = "tray", .verb = "cordon", .summary = "keep new VMs off trays", .args = SEL_ARG, .flags = RK_CMD_CHANGES | RK_CMD_SELECTS,
+	  .options = RK_ARGS({ .name = "reason", .type = RK_ARG_TEXT, .required = true, .help = "why; shown wherever the tray is refused" }),
+	  .examples = RK_EXAMPLES("tray cordon r01-t[17-18] --reason 'HCA swap'"), .run = cordon },
+	{ .noun = "tray", .verb = "uncordon", .summary = "let new VMs onto trays again", .args = SEL_ARG, .flags = RK_CMD_CHANGES | RK_CMD_SELECTS,
+	  .examples = RK_EXAMPLES("tray uncordon r01-t[17-18]"), .run = cordon },
+};
+RK_NOUN(tray, "compute trays: one libvirt host each", NULL, rows);
+
+static const struct rk_command gpu_rows[] = {
+	{ .noun = "gpu", .verb = "list", .summary = "list the GPUs with who holds them", .list = true, .examples = RK_EXAMPLES("gpu list -o csv"), .run = list_gpus,
+	  .columns = RK_COLUMNS({ "tray", RK_COL_TEXT }, { "index", RK_COL_NUMBER }, { "module_id", RK_COL_NUMBER }, { "pci", RK_COL_TEXT },
+				{ "fabric_guid", RK_COL_HEX64 }, { "cluster", RK_COL_TEXT }, { "vm", RK_COL_TEXT }, { "nvlink_partition", RK_COL_NUMBER }) },
+};
+RK_NOUN(gpu, "GPUs: identity and holder", NULL, gpu_rows);
+
+static const struct rk_command hca_rows[] = {
+	{ .noun = "hca", .verb = "list", .summary = "list the InfiniBand ports with leaf and PKeys", .list = true, .examples = RK_EXAMPLES("hca list"), .run = list_hcas,
+	  .columns = RK_COLUMNS({ "tray", RK_COL_TEXT }, { "rail", RK_COL_NUMBER }, { "pci", RK_COL_TEXT }, { "port_guid", RK_COL_HEX64 },
+				{ "leaf", RK_COL_TEXT }, { "leaf_port", RK_COL_NUMBER }, { "cluster", RK_COL_TEXT }, { "pkeys", RK_COL_LIST }) },
+};
+RK_NOUN(hca, "InfiniBand ports of the trays", NULL, hca_rows);
