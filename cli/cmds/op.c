@@ -1,0 +1,160 @@
+#include <string.h>
+
+#include "cli/cmds/common.h"
+#include "provision/op.h"
+
+static int list(struct rk_call *call, struct rk_err *err)
+{
+	struct rk_op_row *rows;
+	size_t n;
+	int rc = rk_store_op_list(call->world->store, call->arena, &rows, &n, err);
+
+	for (size_t i = 0; !rc && i < n; i++) {
+		rk_out_row(call->out);
+		rk_cell_number(call->out, "id", rows[i].id);
+		rk_cell_text(call->out, "command", rows[i].command);
+		rk_cell_text(call->out, "state", rows[i].state);
+		rk_cell_text(call->out, "by", rows[i].by);
+		rk_cell_time(call->out, "started", rows[i].started_ms);
+	}
+	return rc;
+}
+
+static int64_t op_id(const struct rk_call *call)
+{
+	uint64_t id = 0;
+
+	rk_parse_u64(rk_call_arg(call, "ID"), &id);
+	return (int64_t)id;
+}
+
+static void show_steps(struct rk_call *call, const struct rk_step_row *steps, size_t n)
+{
+	struct rk_jw *w = rk_cell_json(call->out, "steps");
+
+	rk_jw_array(w);
+	for (size_t i = 0; i < n; i++) {
+		const struct {
+			const char *key, *value;
+		} pairs[] = { { "kind", steps[i].kind }, { "target", steps[i].target }, { "state", steps[i].state }, { "detail", steps[i].detail } };
+		rk_jw_object(w);
+		rk_jw_key(w, "id");
+		rk_jw_i64(w, steps[i].id);
+		for (size_t p = 0; p < RK_ARRAY_SIZE(pairs); p++) {
+			rk_jw_key(w, pairs[p].key);
+			rk_jw_str(w, pairs[p].value);
+		}
+		rk_jw_key(w, "seconds");
+		if (steps[i].started_ms && steps[i].ended_ms)
+			rk_jw_double(w, (double)(steps[i].ended_ms - steps[i].started_ms) / 1000);
+		else
+			rk_jw_null(w);
+		rk_jw_end(w);
+	}
+	rk_jw_end(w);
+}
+
+static int show(struct rk_call *call, struct rk_err *err)
+{
+	struct rk_op_row op;
+	struct rk_step_row *steps;
+	size_t n;
+	int rc = rk_store_op_get(call->world->store, op_id(call), call->arena, &op, err);
+
+	if (!rc)
+		rc = rk_store_step_list(call->world->store, op.id, call->arena, &steps, &n, err);
+	if (rc)
+		return rc;
+	rk_out_row(call->out);
+	rk_cell_number(call->out, "id", op.id);
+	rk_cell_text(call->out, "command", op.command);
+	rk_cell_text(call->out, "state", op.state);
+	rk_cell_text(call->out, "by", op.by);
+	rk_cell_time(call->out, "started", op.started_ms);
+	rk_cell_text(call->out, "detail", op.detail);
+	show_steps(call, steps, n);
+	return 0;
+}
+
+static int resume(struct rk_call *call, struct rk_err *err)
+{
+	return call->dry_run ? show(call, err) : rk_op_resume(call->world, op_id(call), err);
+}
+
+static int rollback(struct rk_call *call, struct rk_err *err)
+{
+	return call->dry_run ? show(call, err) : rk_op_rollback(call->world, op_id(call), err);
+}
+
+#define ID_ARG RK_ARGS({ .name = "ID", .type = RK_ARG_NUMBER, .required = true, .help = "number of the operation" })
+#define COLUMNS                                                                                                                      \
+	{ "id", RK_COL_NUMBER }, { "command", RK_COL_TEXT }, { "state", RK_COL_TEXT }, { "by", RK_COL_TEXT }, { "started", RK_COL_TIME }
+#define SHOW_COLUMNS RK_COLUMNS(COLUMNS, { "detail", RK_COL_TEXT }, { "steps", RK_COL_JSON })
+
+static const struct rk_command rows[] = {
+	{ .noun = "op", .verb = "list", .summary = "list the operations, newest first", .list = true, .columns = RK_COLUMNS(COLUMNS), .examples = RK_EXAMPLES("op list"), .run = list },
+	{ .noun = "op", .verb = "show", .summary = "show an operation with its steps", .args = ID_ARG, .columns = SHOW_COLUMNS, .run = show },
+	{ .noun = "op", .verb = "resume", .summary = "finish an operation that was left", .args = ID_ARG, .flags = RK_CMD_CHANGES | RK_CMD_REMOTE, .columns = SHOW_COLUMNS, .run = resume },
+	{ .noun = "op", .verb = "rollback", .summary = "undo an operation that was left", .args = ID_ARG, .flags = RK_CMD_CHANGES | RK_CMD_DANGEROUS | RK_CMD_REMOTE,
+	  .columns = SHOW_COLUMNS, .description = "Safe to repeat; on an operation that is over nothing is done.", .run = rollback },
+};
+RK_NOUN(op, "journalled operations", NULL, rows);
+
+static int list_audit(struct rk_call *call, struct rk_err *err)
+{
+	struct rk_audit_row *audit;
+	size_t n;
+	int rc = rk_store_audit_list(call->world->store, call->arena, &audit, &n, err);
+
+	for (size_t i = 0; !rc && i < n; i++) {
+		rk_out_row(call->out);
+		rk_cell_number(call->out, "id", audit[i].id);
+		rk_cell_time(call->out, "at", audit[i].at_ms);
+		rk_cell_text(call->out, "by", audit[i].by);
+		rk_cell_text(call->out, "command", audit[i].command);
+		rk_cell_text(call->out, "result", audit[i].result);
+	}
+	return rc;
+}
+
+static const struct rk_command audit_rows[] = {
+	{ .noun = "audit", .verb = "list", .summary = "list who changed what", .list = true, .examples = RK_EXAMPLES("audit list"), .run = list_audit,
+	  .columns = RK_COLUMNS({ "id", RK_COL_NUMBER }, { "at", RK_COL_TIME }, { "by", RK_COL_TEXT }, { "command", RK_COL_TEXT }, { "result", RK_COL_TEXT }) },
+};
+RK_NOUN(audit, "who changed what, when", NULL, audit_rows);
+
+static int check_store(struct rk_call *call, struct rk_err *err)
+{
+	int rc = rk_store_check(call->world->store, err);
+
+	if (!rc)
+		rk_out_note(call->out, "%s is sound", rk_store_uri(call->world->store));
+	return rc;
+}
+
+static int backup_store(struct rk_call *call, struct rk_err *err)
+{
+	return rk_store_backup(call->world->store, rk_call_arg(call, "FILE"), err);
+}
+
+static const struct rk_command store_rows[] = {
+	{ .noun = "store", .verb = "check", .summary = "check the store's integrity", .examples = RK_EXAMPLES("store check"), .run = check_store },
+	{ .noun = "store", .verb = "backup", .summary = "copy the whole store while it is in use", .args = RK_ARGS({ .name = "FILE", .type = RK_ARG_FILE, .required = true, .help = "new file" }), .run = backup_store },
+};
+RK_NOUN(store, "the store behind racksh", NULL, store_rows);
+
+static int help(struct rk_call *call, struct rk_err *err)
+{
+	struct rk_str out RK_CLEANUP_STR = RK_STR_INIT;
+	int rc = rk_help(rk_call_arg(call, "COMMAND"), rk_call_arg(call, "VERB"), &out, err);
+
+	rk_out_raw(call->out, rk_str_text(&out), out.len);
+	return rc;
+}
+
+static const struct rk_command help_rows[] = {
+	{ .noun = "help", .summary = "explain racksh, a command or a verb", .flags = RK_CMD_NO_STORE | RK_CMD_RAW,
+	  .args = RK_ARGS({ .name = "COMMAND", .type = RK_ARG_TEXT, .help = "a command" }, { .name = "VERB", .type = RK_ARG_TEXT, .help = "one of its verbs" }),
+	  .examples = RK_EXAMPLES("help", "help cluster", "help cluster create"), .run = help },
+};
+RK_NOUN(help, "help", NULL, help_rows);

@@ -1,0 +1,252 @@
+#include <stdio.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "cli/cmds/common.h"
+#include "inventory/base/file.h"
+#include "inventory/base/json.h"
+
+static void vm_row(struct rk_call *call, int index)
+{
+	const struct rk_site *site = call->world->site;
+	const struct rk_vm *vm = &site->vms[index];
+	const struct rk_cluster *c = &site->clusters[vm->cluster];
+
+	rk_out_row(call->out);
+	rk_cell_text(call->out, "name", vm->name);
+	rk_cell_text(call->out, "cluster", c->name);
+	rk_cell_text(call->out, "tenant", site->tenants[c->tenant].name);
+	rk_cell_text(call->out, "tray", vm->tray >= 0 ? site->trays[vm->tray].name : NULL);
+	rk_cell_text(call->out, "rack", vm->tray >= 0 ? site->racks[site->trays[vm->tray].rack].name : NULL);
+	rk_cell_text(call->out, "state", rk_vm_state_name(vm->state));
+	rk_cell_text(call->out, "address", vm->address);
+	rk_cell_number(call->out, "ssh_port", vm->ssh_port);
+	rk_cell_text(call->out, "uuid", vm->uuid);
+}
+
+static int list(struct rk_call *call, struct rk_err *err)
+{
+	(void)err;
+	for (size_t i = 0; i < call->world->site->n_vms; i++)
+		vm_row(call, (int)i);
+	return 0;
+}
+
+static int one_vm(struct rk_call *call, int *ret, struct rk_err *err)
+{
+	int *vms;
+	size_t n;
+	int rc = rk_select_vms(call->world->site, rk_call_arg(call, "VM"), NULL, call->arena, &vms, &n, err);
+
+	if (!rc && n != 1)
+		rc = rk_err_set(err, RK_INVALID, "\"%s\" names %zu VMs, one is expected", rk_call_arg(call, "VM"), n);
+	if (!rc)
+		*ret = vms[0];
+	return rc;
+}
+
+static int show(struct rk_call *call, struct rk_err *err)
+{
+	int vm, rc = one_vm(call, &vm, err);
+
+	if (!rc)
+		vm_row(call, vm);
+	return rc;
+}
+
+/* ---- exec -------------------------------------------------------------------------------------------------------------------- */
+
+struct answer {
+	int rc;
+	struct rk_ssh_result result;
+	struct rk_err err;
+};
+
+struct exec {
+	struct rk_call *call;
+	const int *vms;
+	const char **argv;
+	struct answer *answers;
+};
+
+static void exec_one(void *ctx, size_t i)
+{
+	struct exec *x = ctx;
+	struct answer *a = &x->answers[i];
+	struct rk_vm_conn *conn = NULL;
+
+	a->rc = rk_vm_connect(x->call->world, x->vms[i], &conn, &a->err);
+	if (!a->rc)
+		a->rc = rk_vm_run(conn, x->argv, &a->result, &a->err);
+	if (!a->rc && a->result.status)
+		a->rc = RK_FAILED;
+	rk_vm_close(conn);
+}
+
+/* All 0 is 0; all of one class is that class; else partial. */
+static int class_of(const struct answer *answers, size_t n)
+{
+	for (size_t i = 1; i < n; i++)
+		if (answers[i].rc != answers[0].rc)
+			return RK_PARTIAL;
+	return answers[0].rc;
+}
+
+static bool same_answer(const struct answer *a, const struct answer *b)
+{
+	return a->rc == b->rc && a->result.status == b->result.status && strcmp(rk_str_text(&a->result.out), rk_str_text(&b->result.out)) == 0 &&
+	       strcmp(rk_str_text(&a->result.err), rk_str_text(&b->result.err)) == 0 && rk_streq(a->err.message, b->err.message);
+}
+
+static void add_lines(struct rk_str *out, const char *text, size_t n)
+{
+	for (const char *end = text + n; text < end;) {
+		const char *nl = memchr(text, '\n', (size_t)(end - text));
+		size_t len = nl ? (size_t)(nl - text) : (size_t)(end - text);
+		rk_str_add_escaped(out, text, len);
+		rk_str_addc(out, '\n');
+		text += len + (nl != NULL);
+	}
+}
+
+static void print_folded(const struct exec *x, size_t n)
+{
+	const struct rk_site *site = x->call->world->site;
+	bool *done = rk_arena_array(x->call->arena, n, sizeof(*done));
+	const char **names = rk_arena_array(x->call->arena, n, sizeof(*names));
+
+	/* Worst first: failures, then the rest. */
+	for (int pass = 0; pass < 2; pass++)
+		for (size_t i = 0; i < n; i++) {
+			const struct answer *a = &x->answers[i];
+			struct rk_str text RK_CLEANUP_STR = RK_STR_INIT;
+			size_t same = 0;
+			if (done[i] || (pass == 0) != (a->rc != 0))
+				continue;
+			for (size_t j = i; j < n; j++)
+				if (!done[j] && same_answer(a, &x->answers[j])) {
+					names[same++] = site->vms[x->vms[j]].name;
+					done[j] = true;
+				}
+			rk_str_addf(&text, "%s (%zu)", rk_nodeset_fold(x->call->arena, names, same), same);
+			if (a->err.message)
+				rk_str_addf(&text, ": %s\n", a->err.message);
+			else if (a->result.status)
+				rk_str_addf(&text, ": exit status %d\n", a->result.status);
+			else
+				rk_str_add(&text, ":\n");
+			add_lines(&text, rk_str_text(&a->result.out), a->result.out.len);
+			add_lines(&text, rk_str_text(&a->result.err), a->result.err.len);
+			rk_out_note(x->call->out, "%.*s", (int)(text.len - 1), rk_str_text(&text));
+		}
+}
+
+static void exec_rows(const struct exec *x, size_t n)
+{
+	for (size_t i = 0; i < n; i++) {
+		const struct answer *a = &x->answers[i];
+		rk_out_row(x->call->out);
+		rk_cell_text(x->call->out, "vm", x->call->world->site->vms[x->vms[i]].name);
+		if (!a->err.message)
+			rk_cell_number(x->call->out, "status", a->result.status);
+		rk_cell_text(x->call->out, "stdout", rk_str_text(&a->result.out));
+		rk_cell_text(x->call->out, "stderr", rk_str_text(&a->result.err));
+		rk_cell_text(x->call->out, "error", a->err.message);
+	}
+}
+
+static int exec(struct rk_call *call, struct rk_err *err)
+{
+	struct exec x = { .call = call };
+	int *vms;
+	size_t n, words;
+	const char *const *argv = rk_call_args(call, "COMMAND", &words);
+	int rc = rk_select_vms(call->world->site, rk_call_arg(call, "SEL"), call->except, call->arena, &vms, &n, err);
+
+	if (rc)
+		return rc;
+	x.argv = rk_arena_array(call->arena, words + 1, sizeof(char *));
+	memcpy(x.argv, argv, words * sizeof(char *));
+	x.vms = vms;
+	x.answers = rk_arena_array(call->arena, n, sizeof(*x.answers));
+	rk_fanout(n, call->world->jobs, exec_one, &x);
+	if (call->parsed->globals.format == RK_FORMAT_TABLE)
+		print_folded(&x, n);
+	else
+		exec_rows(&x, n);
+	rc = class_of(x.answers, n);
+	size_t bad = 0;
+	for (size_t i = 0; i < n; i++) {
+		bad += x.answers[i].rc != 0;
+		rk_ssh_result_clear(&x.answers[i].result);
+		rk_err_clear(&x.answers[i].err);
+	}
+	return rc ? rk_err_set(err, rc, "%zu of %zu VMs failed", bad, n) : 0;
+}
+
+/* ---- ssh ----------------------------------------------------------------------------------------------------------------------- */
+
+static const char *user_of(struct rk_call *call, const struct rk_cluster *c)
+{
+	RK_CLEANUP_JSON struct rk_json *spec = NULL;
+
+	if (rk_json_parse("spec", c->spec, strlen(c->spec), &spec, NULL))
+		return "root";
+	return rk_arena_strdup(call->arena, rk_jstr(rk_jget(rk_jget(rk_json_root(spec), "ssh"), "user")));
+}
+
+/* The system's client with exactly the pinned key: a known_hosts file of one line, removed afterwards. */
+static int ssh(struct rk_call *call, struct rk_err *err)
+{
+	const struct rk_site *site = call->world->site;
+	char path[] = "/tmp/racksh-known.XXXXXX";
+	int vm, rc = one_vm(call, &vm, err);
+
+	if (rc)
+		return rc;
+	if (call->world->sim)
+		return rk_err_set(err, RK_INVALID, "the twin's guests have no SSH server; use vm exec");
+	const struct rk_vm *v = &site->vms[vm];
+	int fd = mkstemp(path);
+	if (fd < 0)
+		return rk_err_set(err, RK_FAILED, "cannot make a temporary file");
+	dprintf(fd, "[%s]:%d %s\n%s %s\n", v->address, v->ssh_port, v->host_key_public, v->address, v->host_key_public);
+	close(fd);
+	const char *identity = site->trays[v->tray].ssh.identity_file;
+	const char *argv[] = { "ssh", "-o", rk_arena_printf(call->arena, "UserKnownHostsFile=%s", path), "-o", "StrictHostKeyChecking=yes", "-o",
+			       "GlobalKnownHostsFile=/dev/null", "-p", rk_arena_printf(call->arena, "%d", v->ssh_port), "-l", user_of(call, &site->clusters[v->cluster]),
+			       identity ? "-i" : v->address, identity ? identity : NULL, v->address, NULL };
+	fflush(NULL);
+	pid_t pid = fork();
+	if (pid == 0) {
+		execvp("ssh", (char *const *)argv);
+		_exit(127);
+	}
+	int status = 0;
+	while (pid > 0 && waitpid(pid, &status, 0) < 0)
+		;
+	unlink(path);
+	if (pid < 0 || !WIFEXITED(status))
+		return rk_err_set(err, RK_FAILED, "the ssh client did not end normally");
+	if (WEXITSTATUS(status) == 255)
+		return rk_err_set(err, RK_UNREACHABLE, "the ssh client could not reach VM \"%s\"", v->name);
+	return WEXITSTATUS(status) ? rk_err_set(err, RK_FAILED, "the session on VM \"%s\" ended with status %d", v->name, WEXITSTATUS(status)) : 0;
+}
+
+#define COLUMNS                                                                                                                              \
+	RK_COLUMNS({ "name", RK_COL_TEXT }, { "cluster", RK_COL_TEXT }, { "tenant", RK_COL_TEXT }, { "tray", RK_COL_TEXT }, { "rack", RK_COL_TEXT }, \
+		   { "state", RK_COL_TEXT }, { "address", RK_COL_TEXT }, { "ssh_port", RK_COL_NUMBER, .wide = true }, { "uuid", RK_COL_TEXT, .wide = true })
+#define VM_ARG RK_ARGS({ .name = "VM", .type = RK_ARG_VM, .required = true, .help = "name of a VM, or of the tray it is on" })
+
+static const struct rk_command rows[] = {
+	{ .noun = "vm", .verb = "list", .summary = "list the VMs", .list = true, .columns = COLUMNS, .examples = RK_EXAMPLES("vm list"), .run = list },
+	{ .noun = "vm", .verb = "show", .summary = "show one VM", .args = VM_ARG, .columns = COLUMNS, .run = show },
+	{ .noun = "vm", .verb = "ssh", .summary = "log in to a VM with its pinned host key", .args = VM_ARG, .flags = RK_CMD_REMOTE, .run = ssh },
+	{ .noun = "vm", .verb = "exec", .summary = "run a command on VMs and fold equal answers", .flags = RK_CMD_REMOTE | RK_CMD_SELECTS, .list = true,
+	  .args = RK_ARGS({ .name = "SEL", .type = RK_ARG_SEL_VMS, .required = true, .help = "VMs, trays or groups: a-[01-03], @cluster:a" },
+			  { .name = "COMMAND", .type = RK_ARG_COMMAND, .required = true, .help = "command and arguments, quoted for the remote shell" }),
+	  .columns = RK_COLUMNS({ "vm", RK_COL_TEXT }, { "status", RK_COL_NUMBER }, { "stdout", RK_COL_TEXT }, { "stderr", RK_COL_TEXT }, { "error", RK_COL_TEXT }),
+	  .run = exec },
+};
+RK_NOUN(vm, "virtual machines", NULL, rows);
