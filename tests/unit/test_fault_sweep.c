@@ -175,7 +175,7 @@ static bool in_store(struct fixture *f)
 /* One create with the k-th call failing; false when the run was over before the fault struck. */
 static bool create_with_fault(long k, const char *mode, long *ret_rolled_back)
 {
-	struct rk_err err RK_CLEANUP_ERR = RK_ERR_INIT;
+	struct rk_err why RK_CLEANUP_ERR = RK_ERR_INIT;
 	struct fixture f;
 	int64_t op = 0;
 	char fault[32];
@@ -183,7 +183,7 @@ static bool create_with_fault(long k, const char *mode, long *ret_rolled_back)
 	open_world(&f, NULL);
 	snprintf(fault, sizeof(fault), "call#%ld=%s", k, mode);
 	assert_int_equal(rk_sim_fault_add(f.world.sim, fault, NULL), 0);
-	int rc = rk_cluster_create(&f.world, f.spec, &op, &err);
+	int rc = rk_cluster_create(&f.world, f.spec, &op, &why);
 	bool struck = rk_sim_calls(f.world.sim) >= k;
 	outlive_fault(&f, k);
 	if (rc != 0 && in_store(&f)) {
@@ -217,7 +217,7 @@ static void a_create_with_any_one_call_failing_is_all_or_nothing(void **state)
 
 static bool delete_with_fault(long k, const char *mode, long *ret_resumed)
 {
-	struct rk_err err RK_CLEANUP_ERR = RK_ERR_INIT;
+	struct rk_err why RK_CLEANUP_ERR = RK_ERR_INIT;
 	struct fixture f;
 	int64_t op = 0;
 	char fault[32];
@@ -228,7 +228,7 @@ static bool delete_with_fault(long k, const char *mode, long *ret_resumed)
 	long before = rk_sim_calls(f.world.sim);
 	snprintf(fault, sizeof(fault), "call#%ld=%s", k, mode);
 	assert_int_equal(rk_sim_fault_add(f.world.sim, fault, NULL), 0);
-	int rc = rk_cluster_delete(&f.world, "a", &op, &err);
+	int rc = rk_cluster_delete(&f.world, "a", &op, &why);
 	bool struck = rk_sim_calls(f.world.sim) >= before + k;
 	outlive_fault(&f, before + k);
 	if (rc != 0 && in_store(&f)) {
