@@ -216,5 +216,5 @@ int rk_domain_full(struct rk_domain *d, struct rk_err *err)
 	rk_xt(d->root, "on_reboot", "restart");
 	rk_xt(d->root, "on_crash", "destroy");
 	devices(d, &s, have[RK_EL_CMDQV]);
-	return 0;
+	return rk_domain_check(d->root, d->arena, err);
 }

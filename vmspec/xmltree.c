@@ -140,7 +140,7 @@ int rk_xml_write(rk_xml *xml, struct rk_str *out, struct rk_err *err)
 {
 	if (xml->_private)
 		return rk_err_set(err, RK_INVALID, "a name, path or kernel command line holds bytes that XML cannot carry");
-	xmlBuffer *buffer = xmlBufferCreate();
+	xmlBuffer *buffer = xmlBufferCreateSize(128 * 1024);
 	if (!buffer || xmlNodeDump(buffer, xml, xmlDocGetRootElement(xml), 0, 1) < 0)
 		abort();
 	rk_str_addn(out, (const char *)xmlBufferContent(buffer), (size_t)xmlBufferLength(buffer));

@@ -7,7 +7,7 @@
 
 #include <cmocka.h>
 
-#include "vmspec/vmspec.h"
+#include "vmspec/domain_impl.h"
 
 static struct rk_profile profile = {
 	.name = "gb300-nvl72", .trays = 18, .gpus_per_tray = 4, .hcas_per_tray = 4, .nvme_per_tray = 4, .cpus_per_tray = 144, .sockets = 2,
@@ -265,6 +265,38 @@ static void dropped_or_changed_element_is_named(void **state)
 	}
 }
 
+static void what_libvirt_does_not_check_is_refused(void **state)
+{
+	static const struct {
+		const char *from, *to, *message;
+	} cases[] = {
+		{ "pciBus=\"3\"", "pciBus=\"1\"", "two iommus on pciBus 1" },
+		{ "pciBus=\"3\"", "pciBus=\"4\"", "iommu pciBus 4 is not the index of an expander bus" },
+		{ ">8589934592<", ">8589934591<", "pcihole64 \"8589934591\" KiB is no power of two" },
+		{ "ssidsize=\"20\"", "ssidsize=\"21\"", "ssidsize 21 is out of range" },
+		{ "oas=\"48\"", "oas=\"52\"", "oas 52 is none of" },
+		{ "nodeset=\"26-33\"", "nodeset=\"26-34\"", "acpi nodeset \"26-34\" is beyond the last of 34 cells" },
+		{ "nodeset=\"10-17\"", "nodeset=\"9-16\"", "cell 9 belongs to two GPUs" },
+		{ "busNr=\"40\"", "busNr=\"33\"", "bus numbers 32 and 33 of expander buses overlap" },
+		{ "<driver iommufd=\"yes\"/>", "", "accel needs iommufd on every host device" },
+		{ " pciBus=\"1\"", "", "an iommu without pciBus beside others" },
+		{ "bus=\"0x09\"", "bus=\"0x07\"", "a GPU and another device share the expander bus of index 7" },
+	};
+
+	(void)state;
+	for (size_t i = 0; i < RK_ARRAY_SIZE(cases); i++) {
+		struct rk_arena *arena RK_CLEANUP_ARENA = rk_arena_new();
+		rk_xml *xml RK_CLEANUP_XML = NULL;
+		struct bench b;
+		bench_init(&b, "nd128isr-gb300-v6");
+		char *bad RK_CLEANUP_FREE = changed(&b, cases[i].from, cases[i].to);
+		assert_int_equal(rk_xml_parse("the domain", bad, &xml, &b.err), 0);
+		assert_int_equal(rk_domain_check(rk_xroot(xml), arena, &b.err), RK_INVALID);
+		assert_has(b.err.message, cases[i].message);
+		bench_end(&b);
+	}
+}
+
 static void dropped_qemu_argument_is_named(void **state)
 {
 	struct bench b;
@@ -323,6 +355,7 @@ int main(void)
 		cmocka_unit_test(lab_guest_without_kvm_is_emulated),
 		cmocka_unit_test(same_domain_compares_equal),
 		cmocka_unit_test(dropped_or_changed_element_is_named),
+		cmocka_unit_test(what_libvirt_does_not_check_is_refused),
 		cmocka_unit_test(dropped_qemu_argument_is_named),
 		cmocka_unit_test(owner_is_read_back_from_our_namespace_only),
 		cmocka_unit_test(declared_versions_are_counted_as_libvirt_does),
