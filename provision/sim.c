@@ -2,6 +2,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "provision/sim_impl.h"
 
@@ -110,7 +111,7 @@ void rk_sim_forget(struct rk_sim *sim)
 
 /* ---- calls and faults ------------------------------------------------------------------------------------------------------------ */
 
-static const char *const mode_words[] = { [RK_SIM_FAIL] = "fail", [RK_SIM_HANG] = "hang", [RK_SIM_LIE] = "lie", [RK_SIM_LOST] = "lost" };
+static const char *const mode_words[] = { [RK_SIM_FAIL] = "fail", [RK_SIM_HANG] = "hang", [RK_SIM_LIE] = "lie", [RK_SIM_LOST] = "lost", [RK_SIM_CRASH] = "crash" };
 
 static struct rk_sim_fault *fault_for(struct rk_sim *sim, const char *what, const char *target)
 {
@@ -151,6 +152,8 @@ int rk_sim_leave(struct rk_sim_call *call, int rc, struct rk_err *err)
 	struct rk_sim *sim = call->sim;
 	int stored = rk_sim_db_end(sim, rc == 0 && call->changes, rc ? NULL : err);
 
+	if (call->mode == RK_SIM_CRASH)
+		_exit(137);
 	pthread_mutex_unlock(&sim->lock);
 	if (rc || stored)
 		return rc ? rc : stored;
@@ -214,7 +217,7 @@ static int add_one(struct rk_sim *sim, const char *text, struct rk_err *err)
 		free(f.call);
 		free(f.target);
 		rk_err_set(err, RK_INVALID, "\"%s\" is no fault of the twin", text);
-		rk_err_hint(err, "PLANE.CALL[@TARGET][#N]=fail|hang|lie|lost[:MESSAGE], call#K=fail|lost, gpu-leave@TRAY/INDEX or link-down@TRAY/RAIL");
+		rk_err_hint(err, "PLANE.CALL[@TARGET][#N]=fail|hang|lie|lost|crash[:MESSAGE], call#K=..., gpu-leave@TRAY/INDEX or link-down@TRAY/RAIL");
 		return RK_INVALID;
 	}
 	f.mode = (enum rk_sim_mode)mode;

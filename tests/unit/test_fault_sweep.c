@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include <cmocka.h>
@@ -25,7 +26,7 @@ static const char site_text[] =
 static const char spec_text[] = "{\"apiVersion\":\"racksh/v1\",\"kind\":\"Cluster\",\"name\":\"a\",\"tenant\":\"t\",\"size\":\"nd128isr-gb300-v6\",\"count\":2,"
 				"\"image\":\"u\",\"placement\":{\"segment\":1,\"policy\":\"spread\"},\"ssh\":{\"user\":\"ops\",\"authorizedKeys\":"
 				"[\"ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIExampleExampleExampleExampleExampleExample00 o@c\"]}}";
-enum { RUNS_MAX = 3000 };
+enum { RUNS_MAX = 3000, CRASH_STRIDE = 7 };
 
 struct fixture {
 	struct rk_world world;
@@ -276,12 +277,78 @@ static void a_recovery_after_success_changes_nothing(void **state)
 	close_world(&f);
 }
 
+/* The child dies right after its k-th driver call; false when it came to its end. */
+static bool child_dies(const char *state, long k)
+{
+	struct fixture f;
+	int status;
+	int64_t op = 0;
+	char fault[32];
+	pid_t child = fork();
+
+	if (child == 0) {
+		open_world(&f, state);
+		snprintf(fault, sizeof(fault), "call#%ld=crash", k);
+		if (rk_sim_fault_add(f.world.sim, fault, NULL) == 0)
+			rk_cluster_create(&f.world, f.spec, &op, NULL);
+		_exit(0);
+	}
+	assert_int_equal(waitpid(child, &status, 0), child);
+	assert_true(WIFEXITED(status));
+	return WEXITSTATUS(status) == 137;
+}
+
+static void recover(const char *state, bool resume)
+{
+	struct fixture f;
+
+	open_world(&f, state);
+	assert_int_equal(f.world.site->n_clusters, 1);
+	int64_t op = f.world.site->clusters[0].op;
+	if (resume) {
+		OK(rk_op_resume(&f.world, op, err));
+		assert_all(&f);
+	} else {
+		OK(rk_op_rollback(&f.world, op, err));
+		assert_nothing(&f);
+	}
+	close_world(&f);
+}
+
+static void a_create_killed_after_any_call_is_resumed_or_rolled_back_by_a_new_process(void **state)
+{
+	const char *tmp = getenv("TMPDIR");
+	char folder[256], file[300], side[320];
+	long runs = 0;
+
+	(void)state;
+	snprintf(folder, sizeof(folder), "%s/racksh-sweep-XXXXXX", tmp ? tmp : P_tmpdir);
+	assert_non_null(mkdtemp(folder));
+	for (long k = 1; k < RUNS_MAX; k += CRASH_STRIDE, runs++) {
+		snprintf(file, sizeof(file), "%s/state-%ld", folder, k);
+		bool died = child_dies(file, k);
+		if (died)
+			recover(file, runs % 2);
+		unlink(file);
+		snprintf(side, sizeof(side), "%s-wal", file);
+		unlink(side);
+		snprintf(side, sizeof(side), "%s-shm", file);
+		unlink(side);
+		if (!died)
+			break;
+	}
+	print_message("%ld creates killed\n", runs);
+	assert_true(runs > 5);
+	assert_int_equal(rmdir(folder), 0);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(a_recovery_after_success_changes_nothing),
 		cmocka_unit_test(a_create_with_any_one_call_failing_is_all_or_nothing),
 		cmocka_unit_test(a_delete_with_any_one_call_failing_can_be_finished),
+		cmocka_unit_test(a_create_killed_after_any_call_is_resumed_or_rolled_back_by_a_new_process),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
