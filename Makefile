@@ -1,6 +1,7 @@
 # racksh: `make` builds build/racksh and build/man, `make check` runs all tests, `make demo` shows the whole job on the lab.
 # make check SAN=1 uses ASan and UBSan; CC=clang works too; LIBPQ=no builds without PostgreSQL.
 
+PREFIX ?= /usr/local
 BUILD ?= build$(if $(SAN),-san)
 CC ?= cc
 VERSION := $(shell git describe --always --dirty 2>/dev/null || echo 0)
@@ -59,13 +60,32 @@ $(BUILD)/tests/unit/%: tests/unit/%.c $(BUILD)/libracksh.a
 unit: $(UNIT)
 	tests/run-unit.sh $(UNIT)
 
-man:
+man: $(BUILD)/man/racksh.1
 
-check: all unit
+$(BUILD)/man/racksh.1: $(BUILD)/racksh $(wildcard man/*.in) man/make.sh man/nouns.sh
+	man/make.sh $(BUILD)/racksh $(BUILD)/man
+
+# On a bare machine the packages come first; make then starts anew, because pkg-config was not there when it read this file.
+packages:
+	tests/install-packages.sh
+
+check: packages
+	$(MAKE) all unit-all
+	RACKSH=$(BUILD)/racksh tests/check.sh $(BUILD)
+
+unit-all: $(UNIT)
+
+demo: packages
+	$(MAKE) all
+	RACKSH=$(BUILD)/racksh tests/demo.sh
+
+install: all
+	install -D -m 755 $(BUILD)/racksh $(DESTDIR)$(PREFIX)/bin/racksh
+	for page in $(BUILD)/man/*.[1-9]; do install -D -m 644 $$page $(DESTDIR)$(PREFIX)/share/man/man$${page##*.}/$${page##*/} || exit 1; done
 
 clean:
 	rm -rf build build-san
 
 -include $(OBJS:.o=.d) $(UNIT:=.d)
-.PHONY: all unit man check clean demo
+.PHONY: all unit unit-all man packages check clean demo install
 .DELETE_ON_ERROR:

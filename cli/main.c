@@ -407,6 +407,18 @@ static int start(struct rk_app *app, struct rk_parsed *p, struct rk_err *err)
 	return rc;
 }
 
+static int print_man(const char *noun)
+{
+	RK_CLEANUP_ERR struct rk_err err = RK_ERR_INIT;
+	struct rk_str out RK_CLEANUP_STR = RK_STR_INIT;
+	int rc = rk_man_section(noun, &out, &err);
+
+	if (rc)
+		rk_print_error(&err, "", RK_FORMAT_TABLE);
+	fputs(rk_str_text(&out), stdout);
+	return rk_class_exit(rc);
+}
+
 int main(int argc, char **argv)
 {
 	RK_CLEANUP_ERR struct rk_err err = RK_ERR_INIT;
@@ -416,6 +428,9 @@ int main(int argc, char **argv)
 	const struct rk_globals none = { 0 };
 	struct sigaction act = { .sa_handler = on_interrupt };
 
+	/* For man/make.sh: the commands section of one noun's page, made from its rows. */
+	if (argc == 3 && strcmp(argv[1], "--man") == 0)
+		return print_man(argv[2]);
 	sigaction(SIGINT, &act, NULL);
 	signal(SIGPIPE, SIG_IGN);
 	umask(077);

@@ -1,0 +1,19 @@
+#!/bin/sh
+# Installs what building, tests and lab need, when something is missing; does nothing (and uses no network) otherwise.
+set -eu
+packages="gcc make pkg-config libvirt-dev libssh-dev libreadline-dev libjansson-dev libcmocka-dev libsqlite3-dev libpq-dev
+	libcurl4-openssl-dev libxml2-dev libisofs-dev mandoc shellcheck libvirt-daemon libvirt-daemon-driver-qemu libvirt-clients
+	qemu-system-x86 qemu-utils opensm ibsim-utils infiniband-diags openssh-server openssh-client dropbear-bin busybox-static
+	libxml2-utils jq xz-utils cpio postgresql procps git"
+missing=
+for p in $packages; do
+	dpkg-query -W -f '${Status}' "$p" 2>/dev/null | grep -q 'ok installed' || missing="$missing $p"
+done
+[ -z "$missing" ] && exit 0
+sudo=
+[ "$(id -u)" -eq 0 ] || sudo=sudo
+export DEBIAN_FRONTEND=noninteractive
+echo "installing:$missing"
+$sudo apt-get update -qq
+# shellcheck disable=SC2086 # a list of names
+$sudo env DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends $missing >/dev/null

@@ -1,0 +1,112 @@
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "cli/app.h"
+#include "inventory/base/str.h"
+
+/* The tables feed parser, help, completion and man pages: they are checked as a whole. */
+
+static void each_row(void (*check)(const struct rk_noun *noun, const struct rk_command *c))
+{
+	for (const struct rk_noun *const *n = rk_nouns; *n; n++)
+		for (size_t i = 0; i < (*n)->n; i++)
+			check(*n, &(*n)->commands[i]);
+}
+
+static void complete_row(const struct rk_noun *noun, const struct rk_command *c)
+{
+	assert_string_equal(noun->name, c->noun);
+	assert_non_null(c->summary);
+	assert_non_null(c->run);
+	assert_false(rk_ends_with(c->summary, "."));
+	for (const struct rk_argdef *a = c->args; a && a->name; a++) {
+		assert_non_null(a->help);
+		assert_true(a->type != RK_ARG_ENUM || a->values);
+		assert_true(a->type != RK_ARG_NONE);
+	}
+	for (const struct rk_argdef *o = c->options; o && o->name; o++)
+		assert_non_null(o->help);
+	assert_true(!(c->flags & RK_CMD_DANGEROUS) || (c->flags & RK_CMD_CHANGES));
+}
+
+static void rows_are_complete(void **state)
+{
+	(void)state;
+	each_row(complete_row);
+}
+
+static void example_is_own(const struct rk_noun *noun, const struct rk_command *c)
+{
+	for (const char *const *e = c->examples; e && *e; e++) {
+		struct rk_arena *arena RK_CLEANUP_ARENA = rk_arena_new();
+		RK_CLEANUP_ERR struct rk_err err = RK_ERR_INIT;
+		struct rk_vars vars = { 0 };
+		struct rk_lines lines = { 0 };
+		struct rk_parsed parsed;
+		const struct rk_globals none = { 0 };
+		assert_int_equal(rk_split("example", *e, &vars, arena, &lines, &err), 0);
+		assert_int_equal(lines.n, 1);
+		if (rk_parse(lines.items[0].words, lines.items[0].n, &none, true, &vars, arena, &parsed, &err))
+			fail_msg("%s: \"%s\": %s", noun->name, *e, err.message);
+		assert_ptr_equal(parsed.command, c);
+		free(lines.items);
+		rk_vars_free(&vars);
+	}
+}
+
+static void every_example_parses_to_its_own_row(void **state)
+{
+	(void)state;
+	each_row(example_is_own);
+}
+
+static void words_split_as_documented(void **state)
+{
+	struct rk_arena *arena RK_CLEANUP_ARENA = rk_arena_new();
+	struct rk_vars vars = { 0 };
+	struct rk_lines lines = { 0 };
+
+	(void)state;
+	assert_int_equal(rk_split("t", "set X 'a b' # comment\nvm exec \"$X;c\" \\\n '$X' d; quit", &vars, arena, &lines, NULL), 0);
+	assert_int_equal(lines.n, 3);
+	assert_int_equal(lines.items[1].n, 5);
+	assert_string_equal(lines.items[1].words[2], "a b;c");
+	assert_string_equal(lines.items[1].words[3], "$X");
+	assert_int_equal(lines.items[1].number, 2);
+	assert_int_equal(lines.items[2].number, 3);
+	free(lines.items);
+	rk_vars_free(&vars);
+}
+
+static void all_problems_of_a_batch_are_listed(void **state)
+{
+	struct rk_arena *arena RK_CLEANUP_ARENA = rk_arena_new();
+	RK_CLEANUP_ERR struct rk_err err = RK_ERR_INIT;
+	struct rk_vars vars = { 0 };
+	struct rk_lines lines = { 0 };
+
+	(void)state;
+	assert_int_equal(rk_split("t", "a $ONE\nb $TWO\nc 'open", &vars, arena, &lines, &err), RK_INVALID);
+	assert_int_equal(err.n_details, 3);
+	assert_string_equal(err.details[1], "t:2: variable is not set: $TWO");
+	free(lines.items);
+	rk_vars_free(&vars);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(rows_are_complete),
+		cmocka_unit_test(every_example_parses_to_its_own_row),
+		cmocka_unit_test(words_split_as_documented),
+		cmocka_unit_test(all_problems_of_a_batch_are_listed),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
