@@ -19,6 +19,7 @@ struct rk_app {
 	struct rk_world world;
 	struct rk_trace *trace;
 	struct rk_clock *clock;
+	struct rk_site *twin_site;       /* what the twin was made from; outlives it */
 	bool opened, writable;
 };
 

@@ -107,23 +107,22 @@ static int fill_twin_store(struct rk_app *app, const struct rk_site *site, struc
 static int open_twin(struct rk_app *app, struct rk_err *err)
 {
 	const struct rk_globals *g = &app->globals;
-	RK_CLEANUP_SITE struct rk_site *site = NULL;
 	char *uri RK_CLEANUP_FREE = g->sim_state ? rk_xasprintf("sqlite:%s", g->sim_state) : rk_xstrdup("mem:");
 	bool there = g->sim_state && access(g->sim_state, F_OK) == 0;
-	int rc = rk_site_load(g->sim, &site, err);
+	int rc = rk_site_load(g->sim, &app->twin_site, err);
 
 	if (rc)
 		return rc;
-	rk_site_invent(site);
+	rk_site_invent(app->twin_site);
 	rc = open_store(uri, true, &app->world.store, err);
 	if (!rc && !there)
-		rc = fill_twin_store(app, site, err);
+		rc = fill_twin_store(app, app->twin_site, err);
 	if (!rc)
 		rc = rk_store_snapshot(app->world.store, &app->world.site, err);
 	app->clock = rk_clock_virtual(rk_clock_unix_ms(NULL));
 	app->world.env.clock = app->clock;
 	if (!rc)
-		rc = rk_sim_open(app->world.site, g->sim_state, app->clock, &app->world.sim, err);
+		rc = rk_sim_open(app->twin_site, g->sim_state, app->clock, &app->world.sim, err);
 	if (!rc && g->sim_fault)
 		rc = rk_sim_fault_add(app->world.sim, g->sim_fault, err);
 	return rc;
@@ -179,6 +178,7 @@ void rk_app_close(struct rk_app *app)
 	if (app->opened)
 		rk_world_close(&app->world);
 	app->opened = false;
+	rk_site_free(app->twin_site);
 	rk_clock_free(app->clock);
 	rk_trace_close(app->trace);
 	rk_vars_free(&app->vars);
