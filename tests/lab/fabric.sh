@@ -1,0 +1,67 @@
+# shellcheck shell=bash
+# The InfiniBand fabric: ibsim, and a real OpenSM on a node of its own.
+
+# netfile RACKS: four rails, a two-level fat tree of 144-port switches, four racks to a group of leaves. The subnet manager's HCA hangs
+# on the management port (145) of the first leaf.
+netfile() {
+	awk -v racks="$1" -v trays="$ALL_TRAYS" -f "$LAB_HOME/netfile.awk"
+}
+
+start_fabric() {
+	local slot
+	SOCK=$(basename "$RUN")
+	netfile 1 >"$RUN/ib/net"
+	for slot in {0..7}; do
+		mkdir -m 777 "$RUN/ib/slot$slot"
+	done
+	mkfifo -m 600 "$RUN/ib/console"
+	own "$RUN/ib/console" "$RUN"/ib/slot*
+	start_as ibsim env IBSIM_SOCKNAME="$SOCK" ibsim -s "$RUN/ib/net" <>"$RUN/ib/console"
+	wait_for 10 "the fabric simulator" grep -q "@$SOCK:ctl" /proc/net/unix || return
+	start_sm
+}
+
+start_sm() {
+	printf 'Default=0x7fff : ALL=limited, ALL_SWITCHES=full, SELF=full ;\n' >"$RUN/sm/partitions.conf"
+	cat >"$RUN/sm/opensm.conf" <<-END
+		partition_config_file $RUN/sm/partitions.conf
+		part_enforce both
+		force_log_flush TRUE
+		routing_engine ftree,minhop
+	END
+	own "$RUN"/sm/*.conf
+	# shellcheck disable=SC2016 # expanded by the started shell
+	start_as opensm sh -c 'cd "$1" && echo $$ >opensm.pid && umask 022 &&
+		exec env LD_PRELOAD="$2" IBSIM_SOCKNAME="$3" SIM_HOST=sm01 OSM_TMP_DIR="$1" OSM_CACHE_DIR="$1" \
+		opensm -F opensm.conf -f "$1/opensm.log"' sh "$RUN/sm" "$(umad2sim)" "$SOCK"
+}
+
+fabric_is_up() { grep -q 'SUBNET UP' "$RUN/sm/opensm.log"; }
+
+# on_node NODE TOOL ARG...: an InfiniBand tool on a node of the fabric.
+on_node() {
+	local node=$1
+	shift
+	IBSIM_SOCKNAME=$(basename "$RUN") SIM_HOST=$node LAB_IB=$RUN/ib "$RUN/bin/ibrun" "$@"
+}
+
+hca_node() { printf '%st%02dh%d' "$RACK" "$1" "$2"; }
+
+console() { printf '%s\n' "$*" >"$RUN/ib/console"; }
+
+# held_pkeys TRAYNUMBER RAIL: the PKeys a port holds, one per line, without holes.
+held_pkeys() {
+	on_node "$(hca_node "$1" "$2")" smpquery -D pkeys 0 | grep -o '0x[0-9a-f]*' | grep -v 0x0000
+}
+
+port_is_active() { on_node "$(hca_node "$1" "$2")" smpquery -D portinfo 0 1 | grep -q '^LinkState:\.*Active'; }
+
+# port_is_back TRAYNUMBER RAIL: active, with every PKey that the partitions file gives it.
+port_is_back() {
+	local wanted held
+	port_is_active "$1" "$2" || return
+	held=$(held_pkeys "$1" "$2") || return
+	for wanted in $(grep -i "$(port_guid "$1" "$2")" "$RUN/sm/partitions.conf" | sed -n 's/^[^=:]*=\(0x[0-9a-fA-F]*\).*/\1/p'); do
+		grep -qix "0x$(printf '%04x' "$((wanted | 0x8000))")" <<<"$held" || grep -qix "0x$(printf '%04x' "$((wanted))")" <<<"$held" || return
+	done
+}
