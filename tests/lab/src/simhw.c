@@ -84,7 +84,7 @@ static bool parse_tray(const char *name, struct tray *ret)
 	memset(ret, 0, sizeof(*ret));
 	if (sscanf(name, "r%2d-t%2d%n", &ret->rack, &ret->number, &end) != 2 || name[end] || strlen(name) >= sizeof(ret->name))
 		return false;
-	strcpy(ret->name, name);
+	snprintf(ret->name, sizeof(ret->name), "%s", name);
 	return true;
 }
 
