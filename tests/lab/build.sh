@@ -117,7 +117,7 @@ image_into() {
 # Sets LAB_BIN and LAB_IMAGE.
 build_all() {
 	local name kernel
-	name=$(content_name bin "$LAB_HOME/src")
+	name=$(content_name bin "$LAB_HOME/src" "$LAB_HOME/build.sh")
 	LAB_BIN=${RACKSH_LAB_BUILD:-$LAB_CACHE}/$name
 	LAB_CACHE=${RACKSH_LAB_BUILD:-$LAB_CACHE} kept "$name" compile_into || return
 	kernel=$(find "$LAB_CACHE" -maxdepth 1 -name 'kernel-*' -print -quit 2>/dev/null)

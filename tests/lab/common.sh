@@ -68,9 +68,18 @@ with_children() {
 	done
 }
 
+# Guests as libvirt notes them, in case one was not noted when it started.
+guests_of_libvirt() {
+	local file pid
+	for file in "$RUN"/*/run/libvirt/qemu/run/*.pid; do
+		[ -r "$file" ] && pid=$(cat "$file") && tr '\0' ' ' <"/proc/$pid/cmdline" 2>/dev/null | grep -qF "$RUN/" && echo "$pid"
+	done
+}
+
 lab_processes() {
 	local pids
-	mapfile -t pids < <(alive_of "$DIR/pids" "$RUN/qemu.pids")
+	[ -n "$RUN" ] || return 0
+	mapfile -t pids < <(alive_of "$DIR/pids" "$RUN/qemu.pids"; guests_of_libvirt)
 	[ "${#pids[@]}" -eq 0 ] || with_children "${pids[@]}"
 }
 
@@ -116,7 +125,7 @@ make_folders() {
 	ln -sfn "$RUN/sm" "$DIR/sm"
 	ln -sfn "$RUN/nvsw" "$DIR/nvsw"
 	ln -sfn "$RUN/log" "$DIR/log"
-	own "$RUN" "$RUN"/{hw,hw/addr,hw/imex,ib,sm}
+	own "$RUN" "$RUN"/{log,hw,hw/addr,hw/imex,ib,sm}
 }
 
 # own PATH...: gives them to the lab's account.

@@ -135,7 +135,7 @@ ok "the SM host sees the fabric" says 'rack01-tray18 mlx5_3' sm ibnetdiscover
 ok "the SM host finds the master" says SMINFO_MASTER sm sminfo
 
 begin=$EPOCHREALTIME
-ok "a guest starts on tray 1" start_guest 0 r01-t01
+ok "a guest starts on tray 1" start_guest 0 r01-t01 || exit
 ok "it answers over SSH with the key of its seed" soon 60 guest true
 printf 'guest: %.1f s\n' "$(awk "BEGIN { print $EPOCHREALTIME - $begin }")"
 ok "it has the name of its seed" says hand-0 guest hostname

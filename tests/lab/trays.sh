@@ -28,7 +28,7 @@ install_emulator() {
 
 tray_files() {
 	local home=$1 tray=$2
-	mkdir -p "$home"/{c/libvirt/storage/autostart,cache/libvirt/qemu/capabilities,run,pool} || return
+	mkdir -p "$home"/{c/libvirt/storage/autostart,cache/libvirt/qemu/cache/capabilities,run,pool} || return
 	echo "$tray" >"$home/tray"
 	cp "$RUN/image/lab-linux.qcow2" "$home/pool/"
 	cat >"$home/c/libvirt/storage/default.xml" <<-END
@@ -45,12 +45,12 @@ share_capabilities() {
 	[ -r "$kept" ] || return 0
 	name=$(printf '%s' "$RUN/qemu/qemu-system-x86_64" | sha256sum | cut -d ' ' -f 1)
 	sed "s|<qemuctime>[0-9]*</qemuctime>|<qemuctime>$(stat -c %Z "$RUN/qemu/qemu-system-x86_64")</qemuctime>|" \
-		"$kept" >"$1/cache/libvirt/qemu/capabilities/$name.xml"
+		"$kept" >"$1/cache/libvirt/qemu/cache/capabilities/$name.xml"
 }
 
 keep_capabilities() {
 	local kept=$LAB_CACHE/capabilities-$(capabilities_key).xml
-	[ -r "$kept" ] || cp "$(tray_folder 1)"/cache/libvirt/qemu/capabilities/*.xml "$kept.$$" 2>/dev/null && mv "$kept.$$" "$kept" 2>/dev/null
+	[ -r "$kept" ] || cp "$(tray_folder 1)"/cache/libvirt/qemu/cache/capabilities/*.xml "$kept.$$" 2>/dev/null && mv "$kept.$$" "$kept" 2>/dev/null
 	return 0
 }
 
