@@ -21,14 +21,14 @@ set_account() {
 	[ "$(id -u)" -ne 0 ] || AS=(setpriv --reuid=nobody --regid="$(id -gn nobody)" --clear-groups --inh-caps=-all)
 }
 
-# start NAME COMMAND...: a daemon of the lab, in DIR/pids before it runs. Its output goes to RUN/log/NAME.
+# start NAME COMMAND...: a daemon of the lab, in DIR/pids before it runs. Its output goes to RUN/log/NAME; its input is $INPUT.
 start() {
 	local name=$1
 	shift
 	# shellcheck disable=SC2016 # expanded by the started shell
 	setsid sh -c 'pids=$1 name=$2; shift 2
 		read -r stat <"/proc/$$/stat"; echo "$$ $(echo "$stat" | cut -d " " -f 22) $name" >>"$pids"; exec "$@"' \
-		sh "$DIR/pids" "$name" "$@" >>"$RUN/log/$name" 2>&1 &
+		sh "$DIR/pids" "$name" "$@" <>"${INPUT:-/dev/null}" >>"$RUN/log/$name" 2>&1 &
 }
 
 # start_as NAME COMMAND...: the same under the lab's account.
@@ -72,7 +72,7 @@ with_children() {
 guests_of_libvirt() {
 	local file pid
 	for file in "$RUN"/*/run/libvirt/qemu/run/*.pid; do
-		[ -r "$file" ] && pid=$(cat "$file") && tr '\0' ' ' <"/proc/$pid/cmdline" 2>/dev/null | grep -qF "$RUN/" && echo "$pid"
+		[ -r "$file" ] && pid=$(cat "$file") && grep -qsF "$RUN/" "/proc/$pid/cmdline" && echo "$pid"
 	done
 }
 

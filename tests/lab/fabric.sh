@@ -16,7 +16,7 @@ start_fabric() {
 	done
 	mkfifo -m 600 "$RUN/ib/console"
 	own "$RUN/ib/console" "$RUN"/ib/slot*
-	start_as ibsim env IBSIM_SOCKNAME="$SOCK" ibsim -s "$RUN/ib/net" <>"$RUN/ib/console"
+	INPUT=$RUN/ib/console start_as ibsim env IBSIM_SOCKNAME="$SOCK" ibsim -s "$RUN/ib/net"
 	wait_for 10 "the fabric simulator" grep -q "@$SOCK:ctl" /proc/net/unix || return
 	start_sm
 }
