@@ -1,8 +1,9 @@
 # shellcheck shell=bash
-# The InfiniBand fabric: ibsim, and a real OpenSM on a node of its own.
+# The InfiniBand fabric: ibsim, and a real OpenSM. It runs on a managed switch, so no tray's port is its port, and no HCA stands in the
+# fabric that the site does not have.
+SM_NODE=spine00
 
-# netfile RACKS: four rails, a two-level fat tree of 144-port switches, four racks to a group of leaves. The subnet manager's HCA hangs
-# on the management port (145) of the first leaf.
+# netfile RACKS: four rails, a two-level fat tree of 144-port switches, four racks to a group of leaves.
 netfile() {
 	awk -v racks="$1" -v trays="$ALL_TRAYS" -f "$LAB_HOME/netfile.awk"
 }
@@ -32,8 +33,8 @@ start_sm() {
 	own "$RUN"/sm/*.conf
 	# shellcheck disable=SC2016 # expanded by the started shell
 	start_as opensm sh -c 'cd "$1" && echo $$ >opensm.pid && umask 022 &&
-		exec env LD_PRELOAD="$2" IBSIM_SOCKNAME="$3" SIM_HOST=sm01 OSM_TMP_DIR="$1" OSM_CACHE_DIR="$1" \
-		opensm -F opensm.conf -f "$1/opensm.log"' sh "$RUN/sm" "$(umad2sim)" "$SOCK"
+		exec env LD_PRELOAD="$2" IBSIM_SOCKNAME="$3" SIM_HOST="$4" OSM_TMP_DIR="$1" OSM_CACHE_DIR="$1" \
+		opensm -F opensm.conf -f "$1/opensm.log"' sh "$RUN/sm" "$(umad2sim)" "$SOCK" "$SM_NODE"
 }
 
 fabric_is_up() { grep -q 'SUBNET UP' "$RUN/sm/opensm.log"; }

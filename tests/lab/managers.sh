@@ -52,7 +52,7 @@ sm_shell() {
 	done
 	cat >"$RUN/sm/shell" <<-END
 		#!/bin/sh
-		export PATH=$RUN/sm/bin:\$PATH:/usr/sbin:/sbin LAB_IB=$RUN/ib IBSIM_SOCKNAME=$(basename "$RUN") SIM_HOST=sm01
+		export PATH=$RUN/sm/bin:\$PATH:/usr/sbin:/sbin LAB_IB=$RUN/ib IBSIM_SOCKNAME=$(basename "$RUN") SIM_HOST=$SM_NODE
 		[ -n "\$SSH_ORIGINAL_COMMAND" ] || exec "\${SHELL:-/bin/sh}"
 		exec "\${SHELL:-/bin/sh}" -c "\$SSH_ORIGINAL_COMMAND"
 	END

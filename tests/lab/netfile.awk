@@ -32,22 +32,15 @@ function hcas(    r, t, h) {
 			}
 }
 
-function manager() {
-	header("caguid", "0x5000e603000f0000", "0x1023", "0x5000e603000f0000")
-	printf "Ca\t1 \"sm01\"\t\t# \"sm01 mlx5_0\"\n[1]\t\"leaf000\"[145]\n\n"
-}
-
 function leaf(l,    r, t, s, k) {
 	header("switchguid", sprintf("0x5000e604000a%04x", l), "0xd2f4", sprintf("0x5000e604000a%04x", l))
-	printf "Switch\t%d \"leaf%03d\"\t\t# \"leaf-g%02d-rail%d\" enhanced port 0\n", l ? 144 : 145, l, int(l / 4), l % 4
+	printf "Switch\t144 \"leaf%03d\"\t\t# \"leaf-g%02d-rail%d\" enhanced port 0\n", l, int(l / 4), l % 4
 	for (r = 4 * int(l / 4) + 1; r <= racks && r <= 4 * int(l / 4) + 4; r++)
 		for (t = 1; t <= trays; t++)
 			printf "[%d]\t\"%s\"[1]\n", ((r - 1) % 4) * trays + t, hca_id(r, t, l % 4)
 	for (s = 0; s < spines; s++)
 		for (k = 0; k < links; k++)
 			printf "[%d]\t\"spine%02d\"[%d]\n", 72 + s * links + k + 1, s, l * links + k + 1
-	if (!l)
-		printf "[145]\t\"sm01\"[1]\n"
 	print ""
 }
 
@@ -64,7 +57,6 @@ BEGIN {
 	shape()
 	print "width=2\nspeed=7\nextspeed=7\n"
 	hcas()
-	manager()
 	for (l = 0; l < leaves; l++)
 		leaf(l)
 	for (s = 0; s < spines; s++)
