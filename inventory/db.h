@@ -1,4 +1,5 @@
-/* SQL as the store needs it, over one of several databases. Private to inventory/: only store*.c and db*.c include it.
+/* SQL as the store needs it, over one of several databases. Included by store*.c and db*.c, and by
+ * provision/sim_db.c: the twin keeps its own tables in the same file.
  *
  * SQL is written once, with `?` for parameters; a driver translates. Every driver serialises writers: a write transaction sees all
  * that was committed before it began. Integers are 64 bit; 64-bit identities are stored as the signed number of the same bits.

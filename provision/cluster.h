@@ -1,4 +1,4 @@
-/* Clusters: plan, create, delete, grow, shrink, repair, and what is true of them (drift, isolation). */
+/* Clusters: plan, create, delete, and what is true of them (drift, isolation). */
 #pragma once
 #include "inventory/base/str.h"
 #include "provision/op.h"
@@ -14,10 +14,6 @@ int rk_cluster_plan(struct rk_world *world, const struct rk_spec *spec, const ch
 /* Converges: a cluster that exists with the same spec and is ready is 0; a half-made one is resumed; another spec is RK_CONFLICT. */
 int rk_cluster_create(struct rk_world *world, const struct rk_spec *spec, int64_t *ret_op, struct rk_err *err);
 int rk_cluster_delete(struct rk_world *world, const char *name, int64_t *ret_op, struct rk_err *err); /* RK_NOT_FOUND when absent */
-int rk_cluster_grow(struct rk_world *world, const char *name, int add, int64_t *ret_op, struct rk_err *err);
-int rk_cluster_shrink(struct rk_world *world, const char *name, int by, int64_t *ret_op, struct rk_err *err);
-int rk_cluster_repair(struct rk_world *world, const char *name, const int *vms, size_t n, int64_t *ret_op, struct rk_err *err);
-int rk_vm_power(struct rk_world *world, const int *vms, size_t n, const char *action /* start, stop, reboot */, int64_t *ret_op, struct rk_err *err);
 
 /* Domain XML (and seed) of every VM of a plan or cluster; see CLI.md Rendering. */
 struct rk_rendered {
