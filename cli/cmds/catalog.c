@@ -85,8 +85,9 @@ static int list_tenants(struct rk_call *call, struct rk_err *err)
 	return 0;
 }
 
-static int add_tenant(struct rk_call *call, struct rk_err *err)
+static int add_tenant(struct rk_call *call, const void *data, struct rk_err *err)
 {
+	(void)data;
 	return rk_store_add_tenant(call->world->store, rk_call_arg(call, "TENANT"), err);
 }
 
@@ -101,11 +102,12 @@ static int create_tenant(struct rk_call *call, struct rk_err *err)
 	}
 	if (rk_find_tenant(call->world->site, name) >= 0 || call->dry_run)
 		return 0;
-	return rk_in_transaction(call, add_tenant, err);
+	return rk_in_transaction(call, add_tenant, NULL, err);
 }
 
-static int remove_tenant(struct rk_call *call, struct rk_err *err)
+static int remove_tenant(struct rk_call *call, const void *data, struct rk_err *err)
 {
+	(void)data;
 	return rk_store_remove_tenant(call->world->store, rk_call_arg(call, "TENANT"), err);
 }
 
@@ -113,7 +115,7 @@ static int delete_tenant(struct rk_call *call, struct rk_err *err)
 {
 	if (rk_find_tenant(call->world->site, rk_call_arg(call, "TENANT")) < 0)
 		return rk_err_set(err, RK_NOT_FOUND, "no tenant \"%s\"", rk_call_arg(call, "TENANT"));
-	return call->dry_run ? 0 : rk_in_transaction(call, remove_tenant, err);
+	return call->dry_run ? 0 : rk_in_transaction(call, remove_tenant, NULL, err);
 }
 
 #define SIZE_COLUMNS                                                                                                                         \

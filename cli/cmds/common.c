@@ -36,14 +36,15 @@ int rk_get_rack(struct rk_call *call, const char *name, int *ret, struct rk_err 
 	return rk_no_such("rack", name, names, site->n_racks, err);
 }
 
-int rk_in_transaction(struct rk_call *call, int (*change)(struct rk_call *call, struct rk_err *err), struct rk_err *err)
+int rk_in_transaction(struct rk_call *call, int (*change)(struct rk_call *call, const void *data, struct rk_err *err), const void *data,
+		      struct rk_err *err)
 {
 	struct rk_store *store = call->world->store;
 	int rc = rk_store_begin(store, call->world->site->revision, err);
 
 	if (rc)
 		return rc;
-	rc = change(call, err);
+	rc = change(call, data, err);
 	if (rc) {
 		rk_store_rollback(store);
 		return rc;

@@ -18,5 +18,6 @@
 int rk_no_such(const char *what, const char *name, const char *const *names, size_t n, struct rk_err *err);
 int rk_get_cluster(struct rk_call *call, const char *name, int *ret, struct rk_err *err);
 int rk_get_rack(struct rk_call *call, const char *name, int *ret, struct rk_err *err);
-/* Changes the store in one transaction planned against the call's snapshot. */
-int rk_in_transaction(struct rk_call *call, int (*change)(struct rk_call *call, struct rk_err *err), struct rk_err *err);
+/* Changes the store in one transaction planned against the call's snapshot; data is handed to change. */
+int rk_in_transaction(struct rk_call *call, int (*change)(struct rk_call *call, const void *data, struct rk_err *err), const void *data,
+		      struct rk_err *err);

@@ -175,12 +175,15 @@ static int the_fabric(struct rk_call *call, int *ret, struct rk_err *err)
 	return 0;
 }
 
-static char *import_text; /* for the one transaction of an import */
-static const char *import_fabric;
+struct imported {
+	const char *fabric, *text;
+};
 
-static int put_topology(struct rk_call *call, struct rk_err *err)
+static int put_topology(struct rk_call *call, const void *data, struct rk_err *err)
 {
-	return rk_store_put_topology(call->world->store, import_fabric, import_text, err);
+	const struct imported *it = data;
+
+	return rk_store_put_topology(call->world->store, it->fabric, it->text, err);
 }
 
 static int ib_import(struct rk_call *call, struct rk_err *err)
@@ -200,11 +203,7 @@ static int ib_import(struct rk_call *call, struct rk_err *err)
 	rk_out_note(call->out, "%zu nodes, %zu cable ends", topology->n_nodes, topology->n_links);
 	if (call->dry_run)
 		return 0;
-	import_text = text;
-	import_fabric = call->world->site->fabrics[fabric].name;
-	rc = rk_in_transaction(call, put_topology, err);
-	import_text = NULL;
-	return rc;
+	return rk_in_transaction(call, put_topology, &(struct imported){ call->world->site->fabrics[fabric].name, text }, err);
 }
 
 /* The fabric last imported, else the living one. */

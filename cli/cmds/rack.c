@@ -129,18 +129,19 @@ static int elevation(struct rk_call *call, struct rk_err *err)
 	return 0;
 }
 
-static int set_cordon(struct rk_call *call, struct rk_err *err)
+static int set_cordon(struct rk_call *call, const void *data, struct rk_err *err)
 {
 	bool on = strcmp(call->command->verb, "cordon") == 0;
 	const char *reason = rk_call_arg(call, "reason");
 	int rack, rc = rk_get_rack(call, rk_call_arg(call, "RACK"), &rack, err);
 
+	(void)data;
 	return rc ? rc : rk_store_set_rack_cordon(call->world->store, rk_call_arg(call, "RACK"), on ? (reason ? reason : "no reason given") : NULL, err);
 }
 
 static int cordon(struct rk_call *call, struct rk_err *err)
 {
-	return call->dry_run ? 0 : rk_in_transaction(call, set_cordon, err);
+	return call->dry_run ? 0 : rk_in_transaction(call, set_cordon, NULL, err);
 }
 
 #define COLUMNS                                                                                                                             \

@@ -1,11 +1,9 @@
 #include "cli/cmds/common.h"
 #include "inventory/site_file.h"
 
-static const struct rk_site *incoming; /* set below for the one transaction of an import */
-
-static int put_site(struct rk_call *call, struct rk_err *err)
+static int put_site(struct rk_call *call, const void *site, struct rk_err *err)
 {
-	return rk_store_put_site(call->world->store, incoming, err);
+	return rk_store_put_site(call->world->store, site, err);
 }
 
 static void show_change(struct rk_call *call, const struct rk_site_change *c)
@@ -46,9 +44,7 @@ static int import(struct rk_call *call, struct rk_err *err)
 		rk_out_note(call->out, "%zu values %s", n, call->dry_run ? "would change" : "changed");
 		return 0;
 	}
-	incoming = site;
-	rc = rk_in_transaction(call, put_site, err);
-	incoming = NULL;
+	rc = rk_in_transaction(call, put_site, site, err);
 	if (!rc)
 		rk_out_note(call->out, "site %s: %zu racks, %zu trays, %zu GPUs, %zu HCA ports", site->name, site->n_racks, site->n_trays, site->n_gpus,
 			    site->n_hcas);

@@ -48,7 +48,7 @@ static int show(struct rk_call *call, struct rk_err *err)
 	return rc;
 }
 
-static int set_cordons(struct rk_call *call, struct rk_err *err)
+static int set_cordons(struct rk_call *call, const void *data, struct rk_err *err)
 {
 	const struct rk_site *site = call->world->site;
 	const char *reason = strcmp(call->command->verb, "cordon") == 0 ? rk_call_arg(call, "reason") : NULL;
@@ -56,6 +56,7 @@ static int set_cordons(struct rk_call *call, struct rk_err *err)
 	size_t n;
 	int rc = rk_select_trays(site, rk_call_arg(call, "SEL"), call->except, call->arena, &trays, &n, err);
 
+	(void)data;
 	for (size_t i = 0; !rc && i < n; i++)
 		rc = rk_store_set_tray_cordon(call->world->store, site->trays[trays[i]].name, reason, err);
 	if (!rc)
@@ -70,7 +71,7 @@ static int cordon(struct rk_call *call, struct rk_err *err)
 
 	if (call->dry_run)
 		return rk_select_trays(call->world->site, rk_call_arg(call, "SEL"), call->except, call->arena, &trays, &n, err);
-	return rk_in_transaction(call, set_cordons, err);
+	return rk_in_transaction(call, set_cordons, NULL, err);
 }
 
 static int list_gpus(struct rk_call *call, struct rk_err *err)
