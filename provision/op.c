@@ -714,17 +714,23 @@ static int may_take_up(struct rk_world *world, int64_t op, struct rk_err *err)
 	return rc ? rc : rk_store_op_set(world->store, op, "running", NULL, err);
 }
 
+/* Loads an operation that was left, for this process to finish: 1 when it is over already. *r may be freed in every case. */
+static int take_up(struct run *r, struct rk_world *world, int64_t op, struct rk_err *err)
+{
+	*r = (struct run){ .world = world, .op = op };
+	int rc = may_take_up(world, op, err);
+	if (!rc)
+		rc = rk_world_drivers(world, err);
+	return rc ? rc : run_load(r, world, op, err);
+}
+
 int rk_op_resume(struct rk_world *world, int64_t op, struct rk_err *err)
 {
 	struct run r;
-	int rc = may_take_up(world, op, err);
+	int rc = take_up(&r, world, op, err);
 
-	if (rc)
-		return rc == 1 ? 0 : rc;
-	rc = rk_world_drivers(world, err);
-	if (rc)
-		return rc;
-	rc = run_load(&r, world, op, err);
+	if (rc == 1)
+		return 0;
 	bool undoing = false;
 	for (size_t i = 0; !rc && i < r.n; i++)
 		undoing |= r.nodes[i].state == UNDOING || r.nodes[i].state == UNDONE;
@@ -737,14 +743,10 @@ int rk_op_resume(struct rk_world *world, int64_t op, struct rk_err *err)
 int rk_op_rollback(struct rk_world *world, int64_t op, struct rk_err *err)
 {
 	struct run r;
-	int rc = may_take_up(world, op, err);
+	int rc = take_up(&r, world, op, err);
 
-	if (rc)
-		return rc == 1 ? 0 : rc;
-	rc = rk_world_drivers(world, err);
-	if (rc)
-		return rc;
-	rc = run_load(&r, world, op, err);
+	if (rc == 1)
+		return 0;
 	if (!rc && r.type->forward_only) {
 		rk_store_op_set(world->store, op, "resumable", NULL, NULL);
 		rc = rk_err_set(err, RK_INVALID, "operation %" PRId64 " (%s) cannot be taken back", op, r.command);
