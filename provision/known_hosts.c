@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "inventory/base/str.h"
-#include "provision/digest.h"
+#include "inventory/base/digest.h"
 
 enum { KEYS_MAX = 64 };
 

@@ -22,7 +22,7 @@
 #include "inventory/base/clock.h"
 #include "inventory/base/file.h"
 #include "provision/deadline.h"
-#include "provision/digest.h"
+#include "inventory/base/digest.h"
 #include "provision/known_hosts.h"
 
 enum { SLICE_MS = 200, TRIES = 3, COMMAND_MAX = 120 << 10, KNOWN_HOSTS_MAX = 32 << 20, WRITE_CHUNK = 32 << 10 };

@@ -6,7 +6,7 @@
 #include <string.h>
 #include <sys/random.h>
 
-#include "provision/digest.h"
+#include "inventory/base/digest.h"
 #include "provision/drivers/partitions_file.h"
 #include "provision/drivers/session.h"
 

@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "inventory/base/map.h"
-#include "provision/digest.h"
+#include "inventory/base/digest.h"
 
 enum {
 	OSM_LINE = 4094,          /* fgets of OpenSM takes so many bytes of a line at once */

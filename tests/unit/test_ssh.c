@@ -20,7 +20,7 @@
 #include <cmocka.h>
 
 #include "inventory/base/file.h"
-#include "provision/digest.h"
+#include "inventory/base/digest.h"
 #include "provision/known_hosts.h"
 #include "provision/ssh.h"
 

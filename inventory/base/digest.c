@@ -1,4 +1,4 @@
-#include "provision/digest.h"
+#include "inventory/base/digest.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -98,7 +98,7 @@ static void sha256_block(uint32_t *h, const uint8_t *block)
 		h[i] += v[i];
 }
 
-static void sha1(const void *data, size_t len, uint8_t ret[20])
+void rk_sha1(const void *data, size_t len, uint8_t ret[20])
 {
 	uint32_t h[5] = { 0x67452301, 0xefcdab89, 0x98badcfe, 0x10325476, 0xc3d2e1f0 };
 
@@ -126,7 +126,7 @@ void rk_hmac_sha1(const void *key, size_t key_len, const void *data, size_t len,
 	uint8_t pad[64] = { 0 }, outer[64 + 20], *inner RK_CLEANUP_FREE = rk_xmalloc(64 + len);
 
 	if (key_len > 64)
-		sha1(key, key_len, pad);
+		rk_sha1(key, key_len, pad);
 	else if (key_len)
 		memcpy(pad, key, key_len);
 	for (int i = 0; i < 64; i++) {
@@ -135,8 +135,8 @@ void rk_hmac_sha1(const void *key, size_t key_len, const void *data, size_t len,
 	}
 	if (len)
 		memcpy(inner + 64, data, len);
-	sha1(inner, 64 + len, outer + 64);
-	sha1(outer, sizeof(outer), ret);
+	rk_sha1(inner, 64 + len, outer + 64);
+	rk_sha1(outer, sizeof(outer), ret);
 }
 
 static const char base64[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
