@@ -3,6 +3,7 @@
 set -u
 cd "$(dirname "$0")/.." || exit 1
 build=$1
+export BUILD=$build # the lint reads the pages of this very build
 failed=0
 
 step() {
