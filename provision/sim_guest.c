@@ -457,12 +457,11 @@ static void answer(const struct guest *g, const char *command, struct rk_ssh_res
 	rk_str_addf(&result->err, "sh: 1: %.*s: not found\n", (int)strcspn(command, " "), command);
 }
 
-int rk_sim_guest_run(struct rk_sim *sim, int tray, const char *const *argv, struct rk_ssh_result *result, struct rk_err *err)
+int rk_sim_guest_run(struct rk_sim *sim, const struct rk_site *site, int tray, const char *const *argv, struct rk_ssh_result *result, struct rk_err *err)
 {
 	struct rk_str command RK_CLEANUP_STR = RK_STR_INIT;
 	bool shell = argv[0] && strcmp(argv[0], "sh") == 0 && argv[1] && argv[2];
 	struct rk_sim_call call;
-	const struct rk_site *site = sim->hv ? sim->hv->site : sim->site;
 	const char *name = site->trays[tray].name;
 	char *up RK_CLEANUP_FREE = rk_xasprintf("up:%s", name);
 

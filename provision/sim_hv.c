@@ -273,7 +273,6 @@ static int scrub(struct rk_hv *hv, int tray, struct rk_err *err)
 
 static void hv_free(struct rk_hv *hv)
 {
-	of(hv)->hv = NULL;
 	free(hv);
 }
 
@@ -302,7 +301,6 @@ int rk_sim_hv(struct rk_sim *sim, const struct rk_driver_env *env, struct rk_hv 
 	(void)err;
 	hv->hv = (struct rk_hv){ &ops, env->site };
 	hv->sim = sim;
-	sim->hv = &hv->hv;
 	*ret = &hv->hv;
 	return 0;
 }

@@ -30,7 +30,6 @@ struct rk_db;
 struct rk_sim {
 	pthread_mutex_t lock;
 	const struct rk_site *site;       /* as opened */
-	struct rk_hv *hv;                 /* its site is the newest snapshot */
 	struct rk_clock *clock;
 	struct rk_db *db;                 /* NULL: memory only */
 	int64_t revision;                 /* of the table, as last read */

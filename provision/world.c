@@ -79,6 +79,7 @@ void rk_world_close(struct rk_world *world)
 struct rk_vm_conn {
 	struct rk_ssh *ssh;               /* a real guest */
 	struct rk_sim *sim;               /* or the twin's */
+	const struct rk_site *site;       /* the world's snapshot at that time */
 	int tray;
 };
 
@@ -120,6 +121,7 @@ int rk_vm_connect(struct rk_world *world, int vm, struct rk_vm_conn **ret, struc
 	int rc = 0;
 
 	conn->sim = world->sim;
+	conn->site = world->site;
 	conn->tray = world->site->vms[vm].tray;
 	if (!world->sim)
 		rc = open_guest(world, &world->site->vms[vm], &conn->ssh, err);
@@ -134,7 +136,7 @@ int rk_vm_connect(struct rk_world *world, int vm, struct rk_vm_conn **ret, struc
 int rk_vm_run(struct rk_vm_conn *conn, const char *const *argv, struct rk_ssh_result *result, struct rk_err *err)
 {
 	if (conn->sim)
-		return rk_sim_guest_run(conn->sim, conn->tray, argv, result, err);
+		return rk_sim_guest_run(conn->sim, conn->site, conn->tray, argv, result, err);
 	return rk_ssh_run(conn->ssh, argv, NULL, 0, result, err);
 }
 
