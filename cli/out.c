@@ -319,7 +319,7 @@ static void show_table(const struct rk_out *out, bool verbose, FILE *to)
 
 void rk_out_table(const struct rk_out *out, bool verbose, FILE *to)
 {
-	if (out->n_columns && (out->n_rows || out->command->list)) {
+	if (out->n_columns && (out->n_rows || out->command->list) && !(out->command->flags & RK_CMD_RAW)) {
 		if (out->command->list)
 			list_table(out, verbose, to);
 		else

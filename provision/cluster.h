@@ -15,13 +15,22 @@ int rk_cluster_plan(struct rk_world *world, const struct rk_spec *spec, const ch
 int rk_cluster_create(struct rk_world *world, const struct rk_spec *spec, int64_t *ret_op, struct rk_err *err);
 int rk_cluster_delete(struct rk_world *world, const char *name, int64_t *ret_op, struct rk_err *err); /* RK_NOT_FOUND when absent */
 
-/* Domain XML (and seed) of every VM of a plan or cluster; see CLI.md Rendering. */
+/* Domain XML (and seed) of every VM of a plan or cluster; see CLI.md Rendering. Nothing is changed anywhere. */
+struct rk_render {
+	const struct rk_spec *spec;       /* of a cluster that may exist or not; NULL: `cluster` says what */
+	int cluster;                      /* index of an existing one, when there is no spec */
+	const char *tray;                 /* one VM, as it would be on this tray; NULL: all, where they are or would be placed */
+	bool seed;
+};
 struct rk_rendered {
-	const char *vm, *tray, *xml, *notes;
+	const char *vm, *tray, *xml;
+	const char **notes; size_t n_notes; /* values that nobody has confirmed on the tray; each begins with "tray NAME: " */
 	struct rk_seed_file *seed; size_t n_seed;
 };
-int rk_cluster_render(struct rk_world *world, const struct rk_spec *spec, const char *tray, bool seed, struct rk_arena *arena,
-		      struct rk_rendered **ret, size_t *ret_n, struct rk_err *err);
+int rk_cluster_render(struct rk_world *world, const struct rk_render *request, struct rk_arena *arena, struct rk_rendered **ret, size_t *ret_n,
+		      struct rk_err *err);
+/* The notes of all of them, equal ones once with the trays folded: "trays r01-t[01-18]: ...". In the arena. */
+void rk_rendered_notes(const struct rk_rendered *all, size_t n, struct rk_arena *arena, const char ***ret, size_t *ret_n);
 
 struct rk_drift {
 	const char *plane;                /* libvirt | nvlink | infiniband | inventory */

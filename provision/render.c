@@ -1,23 +1,46 @@
 #include <string.h>
+#include <unistd.h>
 
+#include "inventory/base/map.h"
 #include "provision/cluster.h"
+#include "provision/ssh.h"
+
+enum { SSH_PORT_USER = 2222, SSH_PORT = 22 };
 
 /* One VM to render: of a cluster that exists, or of a plan. */
 struct subject {
 	const char *vm, *uuid, *mac, *address, *key;
-	int tray, ssh_port, generation, nvl, number;
+	int tray, ssh_port, generation, nvl;
 	uint16_t pkey;
 };
 
-static int subject_of_plan(struct rk_world *world, const struct rk_spec *spec, int tray, size_t i, struct rk_arena *arena, struct subject *s, struct rk_err *err)
-{
-	const struct rk_site *site = world->site;
+/* One rendering of several VMs. */
+struct job {
+	struct rk_world *world;
+	const struct rk_site *site;
+	const struct rk_spec *spec;
+	const struct rk_size *size;
+	const struct rk_image *image;
+	struct rk_arena *arena;
+	struct subject *subjects; size_t n;
+	struct rk_hostcaps declared;
+	bool is_declared;
+	struct made {            /* per subject, by whatever thread */
+		struct rk_str xml, notes;
+		struct rk_err err;
+		int rc;
+	} *made;
+};
 
-	*s = (struct subject){ .vm = rk_arena_printf(arena, "%s-%02zu", spec->name, i + 1), .tray = tray, .generation = 1, .number = (int)i + 1,
-			       .ssh_port = site->network.user ? 2222 : 22, .pkey = (uint16_t)spec->infiniband.pkey };
-	s->uuid = rk_vm_uuid(arena, site->name, spec->name, s->vm, 1);
-	s->mac = rk_vm_mac(arena, s->uuid);
-	return rk_store_free_address(site, i, arena, &s->address, err);
+static int subject_of_plan(const struct job *j, int tray, int number, size_t nth, struct subject *s, struct rk_err *err)
+{
+	const struct rk_site *site = j->site;
+
+	*s = (struct subject){ .vm = rk_arena_printf(j->arena, "%s-%02d", j->spec->name, number), .tray = tray, .generation = 1,
+			       .ssh_port = site->network.user ? SSH_PORT_USER : SSH_PORT, .pkey = (uint16_t)j->spec->infiniband.pkey };
+	s->uuid = rk_vm_uuid(j->arena, site->name, j->spec->name, s->vm, 1);
+	s->mac = rk_vm_mac(j->arena, s->uuid);
+	return rk_store_free_address(site, nth, j->arena, &s->address, err);
 }
 
 static void subject_of_vm(const struct rk_site *site, int vm, struct subject *s)
@@ -26,115 +49,267 @@ static void subject_of_vm(const struct rk_site *site, int vm, struct subject *s)
 	const struct rk_cluster *c = &site->clusters[v->cluster];
 
 	*s = (struct subject){ .vm = v->name, .uuid = v->uuid, .mac = v->mac, .address = v->address, .key = v->host_key_public, .tray = v->tray,
-			       .ssh_port = v->ssh_port, .generation = v->generation, .number = v->number };
+			       .ssh_port = v->ssh_port, .generation = v->generation };
 	for (int i = c->first_nvl; i < c->first_nvl + c->n_nvl; i++)
 		if (site->nvl_partitions[i].rack == site->trays[v->tray].rack)
 			s->nvl = site->nvl_partitions[i].id;
 	s->pkey = c->ib >= 0 ? site->ib_partitions[c->ib].pkey : 0;
 }
 
-/* The trays to render for: those of the cluster, the one asked for, or those placement chooses. */
-static int subjects(struct rk_world *world, const struct rk_spec *spec, const struct rk_size *size, const char *tray, struct rk_arena *arena,
-		    struct subject **ret, size_t *ret_n, struct rk_err *err)
-{
-	const struct rk_site *site = world->site;
-	int there = rk_find_cluster(site, spec->name), at, rc = 0;
-	struct rk_placement p;
+/* ---- what to render ----------------------------------------------------------------------------------------------------------------- */
 
-	if (tray) {
-		if ((at = rk_find_tray(site, tray)) < 0)
-			return rk_err_set(err, RK_NOT_FOUND, "no tray \"%s\"", tray);
-		*ret = rk_arena_array(arena, *ret_n = 1, sizeof(**ret));
-		return subject_of_plan(world, spec, at, 0, arena, &(*ret)[0], err);
-	}
-	if (there >= 0) {
-		const struct rk_cluster *c = &site->clusters[there];
-		*ret = rk_arena_array(arena, *ret_n = (size_t)c->n_vms, sizeof(**ret));
-		for (int i = 0; i < c->n_vms; i++)
-			subject_of_vm(site, c->first_vm + i, &(*ret)[i]);
-		return 0;
-	}
-	rc = rk_place(site, spec, size, NULL, 0, arena, &p, err);
+static int subjects_placed(struct job *j, struct rk_err *err)
+{
+	struct rk_placement p;
+	int rc = rk_place(j->site, j->spec, j->size, NULL, 0, j->arena, &p, err);
+
 	if (rc)
 		return rc;
 	if (!p.feasible) {
-		rk_err_set(err, RK_NO_CAPACITY, "%d VMs of size %s cannot be placed", spec->count, spec->size);
+		rk_err_set(err, RK_NO_CAPACITY, "%d VMs of size %s cannot be placed", j->spec->count, j->spec->size);
 		rk_err_hint(err, "--tray T renders one VM as it would be on T");
+		for (size_t i = 0; i < p.n_reasons; i++)
+			rk_err_detail(err, "%s: %s", j->site->racks[p.reasons[i].rack].name, p.reasons[i].why);
 		return RK_NO_CAPACITY;
 	}
-	*ret = rk_arena_array(arena, *ret_n = p.n_trays, sizeof(**ret));
+	j->subjects = rk_arena_array(j->arena, j->n = p.n_trays, sizeof(*j->subjects));
 	for (size_t i = 0; !rc && i < p.n_trays; i++)
-		rc = subject_of_plan(world, spec, p.trays[i], i, arena, &(*ret)[i], err);
+		rc = subject_of_plan(j, p.trays[i], (int)i + 1, i, &j->subjects[i], err);
 	return rc;
 }
 
-static void render_seed(const struct rk_site *site, const struct rk_spec *spec, const struct subject *all, size_t n, size_t i, struct rk_arena *arena,
-			struct rk_rendered *ret)
+static void subjects_there(struct job *j, const struct rk_cluster *c)
 {
-	const struct subject *s = &all[i];
-	const char **nodes = rk_arena_array(arena, n, sizeof(*nodes));
-	struct rk_seed_input in = {
-		.vm = s->vm, .cluster = spec->name, .hostname = s->vm, .mac = s->mac, .address = s->address, .gateway = site->network.gateway,
-		.user = spec->ssh.user, .generation = s->generation, .user_network = site->network.user, .keys = spec->ssh.keys, .n_keys = spec->ssh.n_keys,
-		.host_key_public = s->key, .imex_nodes = nodes,
-	};
-
-	for (size_t k = 0; k < n; k++)
-		if (site->trays[all[k].tray].rack == site->trays[s->tray].rack && all[k].address)
-			nodes[in.n_imex_nodes++] = all[k].address;
-	rk_seed_files(&in, arena, &ret->seed, &ret->n_seed);
+	j->subjects = rk_arena_array(j->arena, (size_t)c->n_vms, sizeof(*j->subjects));
+	for (int v = c->first_vm; v < c->first_vm + c->n_vms; v++)
+		if (j->site->vms[v].tray >= 0)
+			subject_of_vm(j->site, v, &j->subjects[j->n++]);
 }
 
-static int render_one(struct rk_world *world, const struct rk_spec *spec, const struct rk_size *size, int image, const struct subject *s, struct rk_arena *arena,
-		      struct rk_rendered *ret, struct rk_err *err)
+/* The cluster's VM on that tray, or the one it would get there next. */
+static int subject_on(struct job *j, const struct rk_cluster *c, const char *name, struct rk_err *err)
 {
-	struct rk_str xml RK_CLEANUP_STR = RK_STR_INIT, notes RK_CLEANUP_STR = RK_STR_INIT;
-	const struct rk_site *site = world->site;
+	int tray = rk_find_tray(j->site, name), vm = tray >= 0 ? j->site->trays[tray].vm : RK_NONE;
+
+	if (tray < 0) {
+		rk_err_set(err, RK_NOT_FOUND, "no tray \"%s\"", name);
+		rk_err_hint(err, "racksh tray list");
+		return RK_NOT_FOUND;
+	}
+	j->subjects = rk_arena_array(j->arena, j->n = 1, sizeof(*j->subjects));
+	if (c && vm >= 0 && &j->site->clusters[j->site->vms[vm].cluster] == c) {
+		subject_of_vm(j->site, vm, j->subjects);
+		return 0;
+	}
+	return subject_of_plan(j, tray, c ? c->next_number : 1, 0, j->subjects, err);
+}
+
+static int subjects(struct job *j, const char *tray, struct rk_err *err)
+{
+	int at = rk_find_cluster(j->site, j->spec->name);
+	const struct rk_cluster *there = at >= 0 ? &j->site->clusters[at] : NULL;
+
+	if (tray)
+		return subject_on(j, there, tray, err);
+	if (!there)
+		return subjects_placed(j, err);
+	subjects_there(j, there);
+	return 0;
+}
+
+/* The spec asked for, or that of the cluster asked for. A spec that a cluster of this name does not have is what create refuses too. */
+static int spec_of(struct job *j, const struct rk_render *request, struct rk_err *err)
+{
+	struct rk_str text RK_CLEANUP_STR = RK_STR_INIT;
+	int at = request->spec ? rk_find_cluster(j->site, request->spec->name) : request->cluster;
+	struct rk_spec *spec = NULL;
+	int rc = 0;
+
+	j->spec = request->spec;
+	if (!request->spec) {
+		rc = rk_spec_parse("the stored spec", j->site->clusters[at].spec, strlen(j->site->clusters[at].spec), j->arena, &spec, err);
+		j->spec = spec;
+		return rc;
+	}
+	if (at < 0 || request->tray)
+		return 0;
+	rk_spec_write(request->spec, &text);
+	if (rk_streq(rk_str_text(&text), j->site->clusters[at].spec))
+		return 0;
+	rk_err_set(err, RK_CONFLICT, "cluster \"%s\" exists with another specification", request->spec->name);
+	rk_err_hint(err, "racksh cluster render %s prints what it has", request->spec->name);
+	return RK_CONFLICT;
+}
+
+static int look_up(struct job *j, struct rk_err *err)
+{
+	int image = rk_find_image(j->site, j->spec->image);
+
+	j->size = rk_size_find(j->spec->size);
+	if (!j->size) {
+		rk_err_set(err, RK_NOT_FOUND, "no size \"%s\"", j->spec->size);
+		rk_err_hint(err, "racksh size list");
+		return RK_NOT_FOUND;
+	}
+	if (image < 0) {
+		rk_err_set(err, RK_NOT_FOUND, "no image \"%s\"", j->spec->image);
+		rk_err_hint(err, "racksh image list");
+		return RK_NOT_FOUND;
+	}
+	j->image = &j->site->images[image];
+	return 0;
+}
+
+/* ---- rendering ------------------------------------------------------------------------------------------------------------------------ */
+
+static int caps_of(const struct job *j, int tray, struct rk_arena *arena, struct rk_hostcaps *ret, struct rk_err *err)
+{
+	*ret = j->declared;
+	if (j->is_declared)
+		return 0;
+	int rc = j->world->hv->ops->probe(j->world->hv, tray, arena, ret, err);
+	if (rc == RK_UNREACHABLE)
+		rk_err_hint(err, "write \"hypervisor\" (libvirt, qemu, arch, pageKiB) into \"defaults\" of the site file to render without the trays");
+	return rc;
+}
+
+static int render_xml(const struct job *j, const struct subject *s, struct made *made)
+{
+	struct rk_arena *arena RK_CLEANUP_ARENA = rk_arena_new();
 	struct rk_hostcaps caps;
 	const struct rk_vm_input in = {
-		.site = site, .size = size, .image = &site->images[image], .tray = s->tray, .vm = s->vm, .cluster = spec->name, .tenant = spec->tenant,
+		.site = j->site, .size = j->size, .image = j->image, .tray = s->tray, .vm = s->vm, .cluster = j->spec->name, .tenant = j->spec->tenant,
 		.uuid = s->uuid, .mac = s->mac, .address = s->address, .ssh_port = s->ssh_port, .generation = s->generation, .nvl_partition = s->nvl,
 		.pkey = s->pkey,
 	};
+	int rc = caps_of(j, s->tray, arena, &caps, &made->err);
 
-	if (!rk_hostcaps_declared(site, &caps)) {
-		rk_err_set(err, RK_INVALID, "the site file does not say what the hypervisors are");
-		rk_err_hint(err, "write defaults.hypervisor (libvirt, qemu, arch, pageKiB) into it");
-		return RK_INVALID;
+	return rc ? rc : rk_domain_xml(&in, &caps, &made->xml, &made->notes, &made->err);
+}
+
+static void render_nth(void *ctx, size_t i)
+{
+	struct job *j = ctx;
+
+	j->made[i].rc = render_xml(j, &j->subjects[i], &j->made[i]);
+}
+
+static void render_seed(const struct job *j, const struct subject *s, struct rk_rendered *ret)
+{
+	const struct rk_site *site = j->site;
+	const char **nodes = rk_arena_array(j->arena, j->n, sizeof(*nodes));
+	struct rk_seed_input in = {
+		.vm = s->vm, .cluster = j->spec->name, .hostname = s->vm, .mac = s->mac, .address = s->address, .user = j->spec->ssh.user,
+		.generation = s->generation, .keys = j->spec->ssh.keys, .n_keys = j->spec->ssh.n_keys, .host_key_public = s->key, .imex_nodes = nodes,
+	};
+
+	rk_seed_of_site(&in, site);
+	for (size_t k = 0; k < j->n; k++)
+		if (site->trays[j->subjects[k].tray].rack == site->trays[s->tray].rack && j->subjects[k].address)
+			nodes[in.n_imex_nodes++] = j->subjects[k].address;
+	rk_seed_files(&in, j->arena, &ret->seed, &ret->n_seed);
+}
+
+static void split_notes(struct rk_arena *arena, const char *text, struct rk_rendered *ret)
+{
+	size_t n = 0;
+
+	for (const char *c = text; *c; c++)
+		n += *c == '\n';
+	ret->notes = rk_arena_array(arena, n, sizeof(*ret->notes));
+	for (const char *line = text; *line; line += strcspn(line, "\n") + 1)
+		ret->notes[ret->n_notes++] = rk_arena_strndup(arena, line, strcspn(line, "\n"));
+}
+
+/* The first failure in VM order, whatever thread met it first. */
+static int collect(const struct job *j, bool seed, struct rk_rendered *out, struct rk_err *err)
+{
+	for (size_t i = 0; i < j->n; i++) {
+		const struct subject *s = &j->subjects[i];
+		struct made *made = &j->made[i];
+		if (made->rc) {
+			rk_err_while(&made->err, "%s on %s", s->vm, j->site->trays[s->tray].name);
+			if (err)
+				rk_err_move(err, &made->err);
+			return made->rc;
+		}
+		out[i].vm = s->vm;
+		out[i].tray = j->site->trays[s->tray].name;
+		out[i].xml = rk_arena_strndup(j->arena, rk_str_text(&made->xml), made->xml.len);
+		rk_str_clear(&made->xml);
+		split_notes(j->arena, rk_str_text(&made->notes), &out[i]);
+		if (seed)
+			render_seed(j, s, &out[i]);
 	}
-	int rc = rk_domain_xml(&in, &caps, &xml, &notes, err);
-	if (rc)
-		return rk_err_while(err, "%s on %s", s->vm, site->trays[s->tray].name), rc;
-	ret->vm = s->vm;
-	ret->tray = site->trays[s->tray].name;
-	ret->xml = rk_arena_strdup(arena, rk_str_text(&xml));
-	ret->notes = notes.len ? rk_arena_strdup(arena, rk_str_text(&notes)) : NULL;
 	return 0;
 }
 
-int rk_cluster_render(struct rk_world *world, const struct rk_spec *spec, const char *tray, bool seed, struct rk_arena *arena, struct rk_rendered **ret,
-		      size_t *ret_n, struct rk_err *err)
+static void clear_made(struct job *j)
 {
-	const struct rk_size *size = rk_size_find(spec->size);
-	int image = rk_find_image(world->site, spec->image);
-	struct subject *all = NULL;
-	size_t n = 0;
-
-	*ret_n = 0;
-	if (!size)
-		return rk_err_set(err, RK_NOT_FOUND, "no size \"%s\"", spec->size);
-	if (image < 0)
-		return rk_err_set(err, RK_NOT_FOUND, "no image \"%s\"", spec->image);
-	int rc = subjects(world, spec, size, tray, arena, &all, &n, err);
-	struct rk_rendered *out = rk_arena_array(arena, n, sizeof(*out));
-	for (size_t i = 0; !rc && i < n; i++) {
-		rc = render_one(world, spec, size, image, &all[i], arena, &out[i], err);
-		if (!rc && seed)
-			render_seed(world->site, spec, all, n, i, arena, &out[i]);
+	for (size_t i = 0; i < j->n; i++) {
+		rk_str_clear(&j->made[i].xml);
+		rk_str_clear(&j->made[i].notes);
+		rk_err_clear(&j->made[i].err);
 	}
+	free(j->made);
+}
+
+int rk_cluster_render(struct rk_world *world, const struct rk_render *request, struct rk_arena *arena, struct rk_rendered **ret, size_t *ret_n,
+		      struct rk_err *err)
+{
+	struct job j = { .world = world, .site = world->site, .arena = arena };
+	int rc = spec_of(&j, request, err);
+
+	if (!rc)
+		rc = look_up(&j, err);
+	if (!rc)
+		rc = subjects(&j, request->tray, err);
+	j.is_declared = rk_hostcaps_declared(world->site, &j.declared);
+	if (!rc && !j.is_declared)
+		rc = rk_world_drivers(world, err);
 	if (rc)
 		return rc;
-	*ret = out;
-	*ret_n = n;
-	return 0;
+	j.made = rk_xcalloc(j.n ? j.n : 1, sizeof(*j.made));
+	/* Without a host to wait for, more threads than processors only take turns. */
+	rk_fanout(j.n, j.is_declared ? (int)sysconf(_SC_NPROCESSORS_ONLN) : world->jobs, render_nth, &j);
+	*ret = rk_arena_array(arena, j.n, sizeof(**ret));
+	*ret_n = j.n;
+	rc = collect(&j, request->seed, *ret, err);
+	clear_made(&j);
+	return rc;
+}
+
+/* ---- notes ---------------------------------------------------------------------------------------------------------------------------- */
+
+struct folded {
+	const char *text;
+	const char **trays; size_t n;
+};
+
+void rk_rendered_notes(const struct rk_rendered *all, size_t n, struct rk_arena *arena, const char ***ret, size_t *ret_n)
+{
+	struct rk_map *seen RK_CLEANUP_MAP = rk_map_new();
+	struct {
+		struct folded *items;
+		size_t n, cap;
+	} lines = { 0 };
+
+	for (size_t i = 0; i < n; i++)
+		for (size_t k = 0; k < all[i].n_notes; k++) {
+			const char *text = strstr(all[i].notes[k], ": ");
+			size_t at = lines.n;
+			text = text ? text + 2 : all[i].notes[k];
+			if (rk_map_add(seen, text, lines.n, &at)) {
+				*rk_vec_push(&lines) = (struct folded){ .text = text, .trays = rk_arena_array(arena, n, sizeof(char *)) };
+				at = lines.n - 1;
+			}
+			lines.items[at].trays[lines.items[at].n++] = all[i].tray;
+		}
+	*ret = rk_arena_array(arena, lines.n, sizeof(**ret));
+	for (size_t i = 0; i < lines.n; i++) {
+		const struct folded *f = &lines.items[i];
+		(*ret)[i] = rk_arena_printf(arena, "%s %s: %s", f->n == 1 ? "tray" : "trays", rk_nodeset_fold(arena, f->trays, f->n), f->text);
+	}
+	*ret_n = lines.n;
+	free(lines.items);
 }

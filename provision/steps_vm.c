@@ -91,17 +91,6 @@ static int fetch_key(struct rk_world *world, struct rk_step *step, struct rk_err
 	return rc;
 }
 
-/* Length of the site's address block, 0 when it names none. */
-static int prefix_length(const struct rk_site *site)
-{
-	const char *slash = site->network.addresses ? strchr(site->network.addresses, '/') : NULL;
-	uint64_t length = 0;
-
-	if (slash)
-		rk_parse_u64(slash + 1, &length);
-	return (int)length;
-}
-
 /* The same list in the same order on every VM of the rack: the partition's OS instances by VM number. */
 static const char **imex_nodes(struct rk_world *world, struct rk_step *step, const struct job *j, size_t *ret_n)
 {
@@ -120,8 +109,7 @@ static int put_seed(struct rk_world *world, struct rk_step *step, const struct j
 {
 	struct rk_seed_input in = {
 		.vm = j->vm->name, .cluster = j->cluster->name, .hostname = j->vm->name, .mac = j->vm->mac, .address = j->vm->address,
-		.gateway = world->site->network.gateway, .prefix_length = prefix_length(world->site), .user = j->spec->ssh.user, .generation = j->vm->generation,
-		.user_network = world->site->network.user, .keys = j->spec->ssh.keys, .n_keys = j->spec->ssh.n_keys,
+		.user = j->spec->ssh.user, .generation = j->vm->generation, .keys = j->spec->ssh.keys, .n_keys = j->spec->ssh.n_keys,
 		.host_key_private = step->data, .host_key_public = j->vm->host_key_public,
 	};
 	struct rk_seed_file *files;
@@ -130,6 +118,7 @@ static int put_seed(struct rk_world *world, struct rk_step *step, const struct j
 
 	if (!step->data)
 		return rk_err_set(err, RK_NOT_FOUND, "the host key of VM \"%s\" is not kept any more", j->vm->name);
+	rk_seed_of_site(&in, world->site);
 	in.imex_nodes = imex_nodes(world, step, j, &in.n_imex_nodes);
 	rk_seed_files(&in, step->arena, &files, &n);
 	int rc = rk_seed_image(files, n, &image, &len, err);

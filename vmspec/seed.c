@@ -118,6 +118,18 @@ static void address(struct rk_str *out, const struct rk_seed_input *in)
 		rk_str_add(out, "        on-link: true\n");
 }
 
+static void name_servers(struct rk_str *out, const struct rk_seed_input *in)
+{
+	if (!in->n_dns)
+		return;
+	rk_str_add(out, "    nameservers:\n      addresses:\n");
+	for (size_t i = 0; i < in->n_dns; i++) {
+		rk_str_add(out, "        - ");
+		quoted(out, in->dns[i]);
+		rk_str_addc(out, '\n');
+	}
+}
+
 static void network_config(struct rk_str *out, const struct rk_seed_input *in)
 {
 	rk_str_add(out, "version: 2\nethernets:\n  front:\n    match:\n      macaddress: ");
@@ -129,6 +141,22 @@ static void network_config(struct rk_str *out, const struct rk_seed_input *in)
 		address(out, in);
 	else
 		rk_str_add(out, "    dhcp4: true\n");
+	name_servers(out, in);
+}
+
+void rk_seed_of_site(struct rk_seed_input *in, const struct rk_site *site)
+{
+	const struct rk_network *net = &site->network;
+	const char *slash = net->addresses ? strchr(net->addresses, '/') : NULL;
+	uint64_t length = 0;
+
+	if (slash)
+		rk_parse_u64(slash + 1, &length);
+	in->gateway = net->gateway;
+	in->prefix_length = (int)length;
+	in->user_network = net->user;
+	in->dns = net->dns;
+	in->n_dns = net->n_dns;
 }
 
 void rk_seed_files(const struct rk_seed_input *in, struct rk_arena *arena, struct rk_seed_file **ret, size_t *ret_n)

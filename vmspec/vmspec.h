@@ -105,10 +105,13 @@ struct rk_seed_input {
 	int generation;
 	int prefix_length;                /* of address; 0: the address alone, the gateway is reached on the link */
 	bool user_network;                /* QEMU user networking: the guest gets 10.0.2.15/24 */
+	const char *const *dns; size_t n_dns;
 	const char *const *keys; size_t n_keys;
 	const char *host_key_private, *host_key_public; /* OpenSSH forms; private NULL renders "(made at create)" */
 	const char *const *imex_nodes; size_t n_imex_nodes; /* same list in the same order on every VM of the partition */
 };
+/* Fills what the site fixes: gateway, prefix length, user network, name servers. */
+void rk_seed_of_site(struct rk_seed_input *in, const struct rk_site *site);
 struct rk_seed_file {
 	const char *name;                 /* meta-data, user-data, network-config */
 	const char *text;

@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "cli/cmds/common.h"
+#include "cli/cmds/render.h"
 #include "provision/cluster.h"
 
 static void raw_json(struct rk_jw *w, const char *json)
@@ -307,6 +308,18 @@ static const struct rk_command rows[] = {
 	  .description = "Every effect is read back before the next step. A failure rolls everything back; after kill -9 see racksh op list. Creating a cluster "
 			 "that is there already with the same spec does nothing.",
 	  .examples = RK_EXAMPLES("cluster create tests/examples/cluster-a.json", "cluster create tests/examples/cluster-a.json -n"), .run = create },
+	{ .noun = "cluster", .verb = "render", .summary = "print the domain XML of every VM of a spec or cluster, touch nothing", .list = true,
+	  .flags = RK_CMD_RAW,
+	  .args = RK_ARGS({ .name = "SPEC|CLUSTER", .type = RK_ARG_FILE, .required = true, .help = "cluster spec (- is standard input), or the name of a cluster" }),
+	  .options = RK_ARGS({ .name = "tray", .type = RK_ARG_TRAY, .help = "one VM, as it would be on this tray" },
+			     { .name = "seed", .type = RK_ARG_NONE, .help = "print the NoCloud files too" }),
+	  .columns = RK_COLUMNS({ "vm", RK_COL_TEXT }, { "tray", RK_COL_TEXT }, { "xml", RK_COL_TEXT }, { "unconfirmed", RK_COL_LIST }, { "seed", RK_COL_JSON }),
+	  .description = "Each VM's XML follows a line <!-- VM TRAY -->, each NoCloud file a line <!-- VM TRAY FILE -->. The VMs of a spec stand where placement would "
+			 "put them. Versions and page size are those of \"hypervisor\" in the site file, else what the tray's libvirt answers. What they cannot "
+			 "express is refused with the element and the first version that can. The host's private key is never printed. Addresses that come from "
+			 "the rack's profile and were never seen on the tray are listed on stderr.",
+	  .examples = RK_EXAMPLES("cluster render tests/examples/cluster-a.json --tray r01-t07", "cluster render tests/examples/cluster-a.json --seed -o json"),
+	  .run = rk_cmd_cluster_render },
 	{ .noun = "cluster", .verb = "delete", .summary = "delete a cluster and give back everything it held", .args = CLUSTER_ARG,
 	  .flags = RK_CMD_CHANGES | RK_CMD_DANGEROUS | RK_CMD_REMOTE,
 	  .description = "Guests are seen dead and their drives erased before anything is released. A tray whose erase failed becomes faulty, not free.", .run = delete },
