@@ -1,9 +1,12 @@
 # racksh: `make` builds build/racksh and build/man, `make check` runs all tests, `make demo` shows the whole job on the lab.
-# make check SAN=1 uses ASan and UBSan; CC=clang works too; LIBPQ=no builds without PostgreSQL.
+# `make bench` measures, `make fuzz` feeds the parsers garbage for SECONDS each, `make deb` makes a package.
+# SAN=1 builds with ASan and UBSan, SAN=thread with TSan, into a folder of its own (make check SAN=1, make unit SAN=thread); CC=clang works too; LIBPQ=no builds without PostgreSQL.
 
 PREFIX ?= /usr/local
-BUILD ?= build$(if $(SAN),-san)
+BUILD ?= build$(if $(SAN),-san$(patsubst %,-%,$(SAN:1=)))
 CC ?= cc
+FUZZ_CC ?= clang
+SECONDS ?= 30
 VERSION := $(shell git describe --always --dirty 2>/dev/null || echo 0)
 PKGS := libvirt libvirt-qemu libssh readline jansson sqlite3 libcurl libxml-2.0 libisofs-1
 PC := $(shell command -v pkg-config)
@@ -18,11 +21,13 @@ endif
 WARN := -Wall -Wextra -Wshadow -Wstrict-prototypes -Wmissing-prototypes -Wwrite-strings -Wformat=2 -Wundef -Wvla -Werror
 HARDEN := -fstack-protector-strong -fPIE $(if $(SAN),,-D_FORTIFY_SOURCE=2)
 CFLAGS ?= -O2 -g
-SAN_ON := -fsanitize=address,undefined -fno-sanitize-recover=undefined -fno-omit-frame-pointer
-SANFLAGS := $(if $(SAN),$(SAN_ON))
+SAN_1 := address,undefined
+SAN_thread := thread
+SAN_fuzz := fuzzer-no-link,address,undefined
+SANFLAGS := $(if $(SAN),-fsanitize=$(SAN_$(SAN)) -fno-omit-frame-pointer $(if $(findstring undefined,$(SAN_$(SAN))),-fno-sanitize-recover=undefined))
 PKG_CFLAGS = $(eval PKG_CFLAGS := $(shell pkg-config --cflags $(PKGS)))$(PKG_CFLAGS)
 PKG_LIBS = $(eval PKG_LIBS := $(shell pkg-config --libs $(PKGS)))$(PKG_LIBS)
-ALL_CFLAGS = -std=gnu17 -D_GNU_SOURCE -I. -I$(BUILD)/gen $(WARN) $(HARDEN) $(CFLAGS) $(SANFLAGS) $(DEFS) -DRK_VERSION='"$(VERSION)"' $(PKG_CFLAGS)
+ALL_CFLAGS = -std=gnu17 -D_GNU_SOURCE -I. -I$(BUILD)/gen $(WARN) $(HARDEN) $(CFLAGS) $(SANFLAGS) $(DEFS) $(PKG_CFLAGS)
 ALL_LDFLAGS = -pie -Wl,-z,relro,-z,now $(LDFLAGS) $(SANFLAGS)
 LIBS = $(PKG_LIBS) -lpthread -lm
 
@@ -30,6 +35,8 @@ SRCS := $(shell find cli provision vmspec inventory -name '*.c' | sort)
 MAIN := cli/main.c
 OBJS := $(patsubst %.c,$(BUILD)/%.o,$(filter-out $(MAIN),$(SRCS)))
 UNIT := $(patsubst %.c,$(BUILD)/%,$(sort $(wildcard tests/unit/test_*.c)))
+BENCH := $(patsubst %.c,$(BUILD)/%,$(sort $(wildcard tests/bench/bench_*.c)))
+FUZZ := $(patsubst %.c,$(BUILD)/%,$(sort $(wildcard tests/fuzz/fuzz_*.c)))
 
 # Data files (profiles, sizes, SQL) become string constants of build/gen/data.c, so that racksh stays one file.
 DATA := $(sort $(wildcard inventory/profiles/*.json vmspec/sizes/*.json provision/health/profiles/*.json))
@@ -53,9 +60,19 @@ $(BUILD)/gen/data.c: $(DATA) tests/embed.sh Makefile
 $(BUILD)/gen/data.o: $(BUILD)/gen/data.c
 	@echo "  CC $@"; $(CC) $(ALL_CFLAGS) -c -o $@ $<
 
-$(BUILD)/tests/unit/%: tests/unit/%.c $(BUILD)/libracksh.a
+# The version is in one object only, so that a commit does not make all others old.
+$(BUILD)/gen/version: force
+	@mkdir -p $(@D); echo '$(VERSION)' | cmp -s - $@ || echo '$(VERSION)' >$@
+
+$(BUILD)/cli/main.o: $(BUILD)/gen/version
+$(BUILD)/cli/main.o: DEFS += -DRK_VERSION='"$(VERSION)"'
+
+$(BUILD)/tests/%: tests/%.c $(BUILD)/libracksh.a
 	@mkdir -p $(@D)
-	@echo "  CC $@"; $(CC) $(ALL_CFLAGS) $(ALL_LDFLAGS) -MMD -MP -o $@ $< $(BUILD)/libracksh.a $(LIBS) -lcmocka
+	@echo "  CC $@"; $(CC) $(ALL_CFLAGS) $(ALL_LDFLAGS) -MMD -MP -o $@ $< $(BUILD)/libracksh.a $(LIBS) $(TEST_LIBS)
+
+$(UNIT): TEST_LIBS := -lcmocka
+$(FUZZ): TEST_LIBS := -fsanitize=fuzzer
 
 unit: $(UNIT)
 	tests/run-unit.sh $(UNIT)
@@ -74,6 +91,18 @@ check: packages
 	RACKSH=$(BUILD)/racksh tests/check.sh $(BUILD)
 
 unit-all: $(UNIT)
+bench-all: $(BENCH)
+fuzz-all: $(FUZZ)
+
+# Measures; decides nothing. ONLY=name runs the benches whose name holds it.
+bench: packages
+	$(MAKE) all bench-all
+	RACKSH=$(BUILD)/racksh tests/bench/run.sh $(BUILD) $(ONLY)
+
+# Garbage for every parser, SECONDS each (libFuzzer, so clang).
+fuzz: packages
+	$(MAKE) SAN=fuzz CC="$(FUZZ_CC)" fuzz-all
+	tests/fuzz/run.sh build-san-fuzz $(SECONDS)
 
 demo: packages
 	$(MAKE) all
@@ -84,8 +113,8 @@ install: all
 	for page in $(BUILD)/man/*.[1-9]; do install -D -m 644 $$page $(DESTDIR)$(PREFIX)/share/man/man$${page##*.}/$${page##*/} || exit 1; done
 
 clean:
-	rm -rf build build-san
+	rm -rf build build-san*
 
--include $(OBJS:.o=.d) $(UNIT:=.d)
-.PHONY: all unit unit-all man packages check clean demo install
+-include $(OBJS:.o=.d) $(BUILD)/cli/main.d $(UNIT:=.d) $(BENCH:=.d) $(FUZZ:=.d)
+.PHONY: all unit unit-all man packages check clean demo install bench bench-all fuzz fuzz-all force
 .DELETE_ON_ERROR:

@@ -1,0 +1,56 @@
+/*
+ * What a bench program prints: one line per measurement, read by tests/bench/run.sh. A bench measures a thing of racksh and, where there is
+ * one, a floor or a peer in the same run (the same work in bare C calls, or the tool people use today), because seconds of one machine say little.
+ * Programs get RACKSH (the binary) and BUILD (its folder) in the environment and run at the top of the sources.
+ */
+#ifndef TESTS_BENCH_BENCH_H
+#define TESTS_BENCH_BENCH_H
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/resource.h>
+#include <time.h>
+
+/* Seconds since some moment in the past. */
+static inline double bench_now(void)
+{
+	struct timespec now;
+
+	clock_gettime(CLOCK_MONOTONIC, &now);
+	return (double)now.tv_sec + (double)now.tv_nsec * 1e-9;
+}
+
+/* The most memory this process ever held, MiB. */
+static inline double bench_peak_mib(void)
+{
+	struct rusage usage;
+
+	getrusage(RUSAGE_SELF, &usage);
+	return (double)usage.ru_maxrss / 1024;
+}
+
+static inline int bench_cmp(const void *a, const void *b)
+{
+	const double *x = a, *y = b;
+
+	return (*x > *y) - (*x < *y);
+}
+
+/* The middle one of n values; sorts them. */
+static inline double bench_median(double *values, size_t n)
+{
+	qsort(values, n, sizeof(*values), bench_cmp);
+	return values[n / 2];
+}
+
+/*
+ * One measurement. what: "site import, 64 racks". unit: "s", "ms", "MiB". peer: what stands beside it, NULL for none; peer_value in the same unit.
+ * limit: what the issue asks for: "<=0.5" (of the value), ">=10x" (peer_value / value), NULL for none.
+ */
+static inline void bench_row(const char *what, double value, const char *unit, const char *peer, double peer_value, const char *limit)
+{
+	printf("%s\t%.6g\t%s\t%s\t%.6g\t%s\n", what, value, unit, peer ? peer : "-", peer ? peer_value : 0.0, limit ? limit : "-");
+	fflush(stdout);
+}
+
+#endif
