@@ -1,5 +1,6 @@
 #include <string.h>
 
+#include "inventory/base/map.h"
 #include "vmspec/domain_impl.h"
 
 /* What must survive the host: elements below `parent`, told apart by their `key` paths, whose `values` must be the same. An element
@@ -101,14 +102,34 @@ static const char *label(const struct rule *rule, rk_xnode *node, size_t place, 
 	return rk_arena_strdup(arena, rk_str_text(&text));
 }
 
-static rk_xnode *find_labelled(const struct rule *rule, rk_xnode *parent, const char *wanted, struct rk_arena *arena)
+/* The elements of a rule on one side, found by their label. */
+struct side {
+	struct {
+		struct labelled {
+			rk_xnode *node;
+			const char *label;
+		} *items;
+		size_t n, cap;
+	} all;
+	struct rk_map *at; /* label -> place in all; the first of equal ones */
+};
+
+static void read_side(struct side *side, const struct rule *rule, rk_xnode *parent, struct rk_arena *arena)
 {
 	size_t place = 0;
 
-	for (rk_xnode *it = rk_xchild(parent, rule->element); it; it = rk_xnext(it, rule->element))
-		if (rk_streq(label(rule, it, place++, arena), wanted))
-			return it;
-	return NULL;
+	*side = (struct side){ .at = rk_map_new() };
+	for (rk_xnode *it = rk_xchild(parent, rule->element); it; it = rk_xnext(it, rule->element)) {
+		const char *name = label(rule, it, place, arena);
+		rk_map_add(side->at, name, place++, NULL);
+		*rk_vec_push(&side->all) = (struct labelled){ it, name };
+	}
+}
+
+static void free_side(struct side *side)
+{
+	rk_map_free(side->at);
+	free(side->all.items);
 }
 
 /* Present for flags such as <readonly/>, else the text or attribute; sizes with a unit in KiB, as libvirt writes them back. */
@@ -141,23 +162,21 @@ static void compare_element(struct compare *c, const struct rule *rule, const ch
 
 static void compare_rule(struct compare *c, const struct rule *rule)
 {
-	rk_xnode *wanted = find_parent(c->wanted, rule->parent, c->arena), *kept = find_parent(c->kept, rule->parent, c->arena);
-	size_t place = 0;
+	struct side wanted, kept;
+	size_t twin;
 
-	for (rk_xnode *it = rk_xchild(wanted, rule->element); it; it = rk_xnext(it, rule->element)) {
-		const char *where = label(rule, it, place++, c->arena);
-		rk_xnode *twin = find_labelled(rule, kept, where, c->arena);
-		if (twin)
-			compare_element(c, rule, where, it, twin);
+	read_side(&wanted, rule, find_parent(c->wanted, rule->parent, c->arena), c->arena);
+	read_side(&kept, rule, find_parent(c->kept, rule->parent, c->arena), c->arena);
+	for (size_t i = 0; i < wanted.all.n; i++)
+		if (rk_map_get(kept.at, wanted.all.items[i].label, &twin))
+			compare_element(c, rule, wanted.all.items[i].label, wanted.all.items[i].node, kept.all.items[twin].node);
 		else
-			differ(c, where, "set", NULL);
-	}
-	place = 0;
-	for (rk_xnode *it = rule->exact ? rk_xchild(kept, rule->element) : NULL; it; it = rk_xnext(it, rule->element)) {
-		const char *where = label(rule, it, place++, c->arena);
-		if (!find_labelled(rule, wanted, where, c->arena))
-			differ(c, where, NULL, "set");
-	}
+			differ(c, wanted.all.items[i].label, "set", NULL);
+	for (size_t i = 0; rule->exact && i < kept.all.n; i++)
+		if (!rk_map_get(wanted.at, kept.all.items[i].label, NULL))
+			differ(c, kept.all.items[i].label, NULL, "set");
+	free_side(&wanted);
+	free_side(&kept);
 }
 
 int rk_domain_xml_compare(const char *wanted, const char *kept, struct rk_err *err)
@@ -188,9 +207,9 @@ bool rk_domain_xml_owner(const char *xml, struct rk_arena *arena, const char **r
 	rk_xml *doc RK_CLEANUP_XML = NULL;
 	uint64_t generation;
 
-	if (rk_xml_parse("a domain", xml, &doc, NULL))
+	if (rk_xml_part(xml, "metadata", &doc))
 		return false;
-	rk_xnode *vm = rk_xchild(rk_xchild(rk_xroot(doc), "metadata"), "vm");
+	rk_xnode *vm = rk_xchild(rk_xroot(doc), "vm");
 	while (vm && !rk_streq(rk_xns_uri(vm), RK_DOMAIN_NS))
 		vm = rk_xnext(vm, "vm");
 	rk_xnode *owner = rk_xchild(vm, "owner");

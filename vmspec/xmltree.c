@@ -1,5 +1,6 @@
 #include <libxml/parser.h>
 #include <libxml/tree.h>
+#include <libxml/xmlreader.h>
 #include <pthread.h>
 #include <stdarg.h>
 #include <string.h>
@@ -45,6 +46,32 @@ int rk_xml_parse(const char *what, const char *text, rk_xml **ret, struct rk_err
 	}
 	*ret = doc;
 	return 0;
+}
+
+static rk_xml *copy_element(xmlNode *node)
+{
+	xmlDoc *doc = node ? xmlNewDoc(BAD_CAST "1.0") : NULL;
+
+	if (doc)
+		xmlDocSetRootElement(doc, xmlDocCopyNode(node, doc, 1));
+	return doc;
+}
+
+int rk_xml_part(const char *text, const char *element, rk_xml **ret)
+{
+	size_t len = strlen(text);
+
+	init_once();
+	*ret = NULL;
+	xmlTextReader *reader = len > RK_XML_MAX ? NULL : xmlReaderForMemory(text, (int)len, NULL, NULL, XML_PARSE_NONET | XML_PARSE_NOERROR | XML_PARSE_NOWARNING);
+	while (reader && xmlTextReaderRead(reader) == 1 && xmlTextReaderNodeType(reader) != XML_READER_TYPE_DOCUMENT_TYPE)
+		if (xmlTextReaderDepth(reader) == 1 && xmlTextReaderNodeType(reader) == XML_READER_TYPE_ELEMENT &&
+		    xmlStrEqual(xmlTextReaderConstLocalName(reader), BAD_CAST element)) {
+			*ret = copy_element(xmlTextReaderExpand(reader));
+			break;
+		}
+	xmlFreeTextReader(reader);
+	return *ret ? 0 : RK_NOT_FOUND;
 }
 
 void rk_cleanup_xml(rk_xml **xml)

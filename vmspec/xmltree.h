@@ -15,6 +15,9 @@ typedef struct _xmlNode rk_xnode;
 rk_xml *rk_xml_new(const char *root);
 /* what: "the domain XML of ..."; RK_INVALID when it is no XML, too large, or declares a document type. */
 int rk_xml_parse(const char *what, const char *text, rk_xml **ret, struct rk_err *err);
+/* One child element of the root as a document of its own; nothing behind it is read. RK_NOT_FOUND when it is not there, also when what
+ * stands before it is no XML. */
+int rk_xml_part(const char *text, const char *element, rk_xml **ret);
 void rk_cleanup_xml(rk_xml **xml);
 #define RK_CLEANUP_XML __attribute__((cleanup(rk_cleanup_xml)))
 rk_xnode *rk_xroot(rk_xml *xml);
