@@ -442,6 +442,16 @@ static int settle(struct run *r, struct node *node, bool undone, struct rk_err *
 	return node->step.kind->settle ? node->step.kind->settle(r->world, &node->step, undone, err) : 0;
 }
 
+/* A step that came to its end keeps nothing but what its undo needs: thousands of them end before the operation does. */
+static void forget(struct run *r, struct node *node)
+{
+	node->step.before = rk_arena_strdup(r->arena, node->step.before);
+	node->step.note = NULL;
+	node->step.data = NULL;
+	rk_arena_free(node->step.arena);
+	node->step.arena = rk_arena_new();
+}
+
 /* One result of a forward job: journal first, then the next phase. */
 static int forward_result(struct run *r, int at, struct rk_err *err)
 {
@@ -468,6 +478,7 @@ static int forward_result(struct run *r, int at, struct rk_err *err)
 	if (!rc)
 		rc = settle(r, node, false, err);
 	say(r, node, "done");
+	forget(r, node);
 	for (size_t u = 0; !rc && u < node->n_users; u++)
 		if (--r->nodes[node->users[u]].waiting == 0)
 			make_ready(r, (size_t)node->users[u]);
