@@ -69,7 +69,7 @@ char *rk_xasprintf(const char *format, ...)
 	return out;
 }
 
-enum { CHUNK_MIN = 16 * 1024, CHUNK_MAX = 1024 * 1024 };
+enum { CHUNK_MIN = 1024, CHUNK_MAX = 1024 * 1024 };
 
 struct chunk {
 	struct chunk *next;
