@@ -161,19 +161,51 @@ int rk_find_hca_guid(const struct rk_site *site, uint64_t port_guid)
 	return site->index ? look_up_u64(site->index->hcas, port_guid) : RK_NONE;
 }
 
+static bool component_before(const struct rk_component *c, int rack, int tray)
+{
+	return c->rack != rack ? c->rack < rack : c->tray < tray;
+}
+
+const struct rk_component *rk_components(const struct rk_site *site, int rack, int tray, size_t *ret_n)
+{
+	size_t low = 0, high = site->n_parts, n = 0;
+
+	while (low < high) {
+		size_t mid = low + (high - low) / 2;
+		if (component_before(&site->parts[mid], rack, tray))
+			low = mid + 1;
+		else
+			high = mid;
+	}
+	while (low + n < site->n_parts && site->parts[low + n].rack == rack && site->parts[low + n].tray == tray)
+		n++;
+	*ret_n = n;
+	return site->parts + low;
+}
+
 enum rk_tray_state rk_tray_state(const struct rk_site *site, int tray)
 {
 	const struct rk_tray *t = &site->trays[tray];
 
 	if (t->offline)
 		return RK_TRAY_OFFLINE;
-	if (t->faulty)
+	if (t->faulty || t->leak)
 		return RK_TRAY_FAULTY;
 	if (t->vm >= 0)
 		return RK_TRAY_ALLOCATED;
 	if (t->cordon || site->racks[t->rack].cordon)
 		return RK_TRAY_CORDONED;
 	return t->spare ? RK_TRAY_SPARE : RK_TRAY_FREE;
+}
+
+int rk_rack_leaks(const struct rk_site *site, int rack)
+{
+	const struct rk_rack *r = &site->racks[rack];
+	int leaks = 0;
+
+	for (int t = r->first_tray; t < r->first_tray + r->n_trays; t++)
+		leaks += site->trays[t].leak != NULL;
+	return leaks;
 }
 
 double rk_rack_kw_committed(const struct rk_site *site, int rack)

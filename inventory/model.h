@@ -31,6 +31,9 @@ struct rk_profile {
 	int u_position[64];          /* U of each compute tray, from 1 */
 	double rack_kw, tray_kw;     /* budget when the site names none; all-in share of one allocated tray */
 	int rate_gbps;               /* InfiniBand port rate to expect */
+	int dpus_per_tray, power_shelves, management_switches;
+	double shelf_kw;
+	int switch_slot[16], switch_u[16]; /* chassis slot and U per NVLink switch tray - 1 */
 	const char *json;            /* the whole profile file, for keys that only one module needs */
 };
 
@@ -72,6 +75,7 @@ struct rk_rack {
 	int first_tray, n_trays;     /* in trays[], in tray number order; absent trays have no entry */
 	int spares;                  /* healthy trays to keep free */
 	const char *cordon;          /* reason, or NULL */
+	const char *versions;        /* JSON object of texts: what is expected here instead of the site's; NULL: the site's */
 };
 
 struct rk_tray {
@@ -88,6 +92,7 @@ struct rk_tray {
 	const char *cordon;          /* reason, or NULL */
 	const char *faulty;          /* reason, or NULL: erase or reset failed, not free */
 	const char *offline;         /* reason, or NULL */
+	const char *leak;            /* what the leak detectors say, or NULL: never powered on while set */
 	int vm;                      /* index into vms, or RK_NONE */
 	bool spare;                  /* counted as a spare of its rack now */
 };
@@ -104,6 +109,13 @@ struct rk_hca {
 	uint64_t port_guid;          /* 0 = unknown */
 	const char *leaf;            /* from the last imported topology; NULL = unknown */
 	int leaf_port;
+};
+
+/* Whatever has no more than an identity: of a tray "grace", "dpu", "nvme", "leak-sensor"; of a rack (tray RK_NONE) "power-shelf",
+ * "nvlink-switch", "management-switch", "leak-sensor". How many there should be says the profile. */
+struct rk_component {
+	int rack, tray, index;       /* index from 0 within its kind */
+	const char *kind, *serial, *pci, *firmware;
 };
 
 struct rk_image {
@@ -204,6 +216,7 @@ struct rk_site {
 	struct rk_tray *trays;              size_t n_trays;  /* by rack, then number */
 	struct rk_gpu *gpus;                size_t n_gpus;   /* by tray, then index */
 	struct rk_hca *hcas;                size_t n_hcas;   /* by tray, then rail */
+	struct rk_component *parts;              size_t n_parts;  /* by rack, then tray (the rack's own first) */
 	struct rk_image *images;            size_t n_images;
 	struct rk_tenant *tenants;          size_t n_tenants;
 	struct rk_cluster *clusters;        size_t n_clusters; /* by name */
@@ -232,11 +245,15 @@ int rk_find_image(const struct rk_site *site, const char *name);
 int rk_find_fabric(const struct rk_site *site, const char *name);
 int rk_find_gpu_guid(const struct rk_site *site, uint64_t fabric_guid);
 int rk_find_hca_guid(const struct rk_site *site, uint64_t port_guid);
+/* The components of a tray, or (RK_NONE) of the rack itself: *ret_n from the result on. */
+const struct rk_component *rk_components(const struct rk_site *site, int rack, int tray, size_t *ret_n);
 
-/* State of a tray, worst reason first: offline, faulty, cordoned (its own or its rack's), allocated, spare, free. An allocated tray
+/* State of a tray, worst reason first: offline, faulty (a leak too), cordoned (its own or its rack's), allocated, spare, free. An allocated tray
  * that is cordoned is "cordoned" only when no VM is on it. */
 enum rk_tray_state rk_tray_state(const struct rk_site *site, int tray);
 double rk_rack_kw_committed(const struct rk_site *site, int rack);
+/* Trays of a rack that report a leak. One: force that tray off; two: an alarm of the rack. */
+int rk_rack_leaks(const struct rk_site *site, int rack);
 
 /* Selections (CLI.md): nodesets with groups @rack:R @cluster:C @tenant:T @state:S @all. Results are indexes in site order.
  * An unknown name is RK_NOT_FOUND with a near-name hint; an empty result RK_NOT_FOUND. `except` (-x) may be NULL. */

@@ -96,6 +96,10 @@ int rk_profile_load(const char *name, struct rk_arena *arena, struct rk_profile 
 		.rack_kw = real(root, "rackKw"),
 		.tray_kw = real(root, "trayKw"),
 		.rate_gbps = whole(root, "rateGbps"),
+		.dpus_per_tray = whole(root, "dpusPerTray"),
+		.power_shelves = whole(root, "powerShelves"),
+		.management_switches = whole(root, "managementSwitches"),
+		.shelf_kw = real(root, "shelfKw"),
 		.json = data->text,
 	};
 	text_list(root, "gpuPci", arena, ret->gpu_pci, RK_GPUS_MAX);
@@ -104,6 +108,8 @@ int rk_profile_load(const char *name, struct rk_arena *arena, struct rk_profile 
 	whole_list(root, "gpuNuma", ret->gpu_numa, RK_GPUS_MAX);
 	whole_list(root, "hcaNuma", ret->hca_numa, RK_RAILS_MAX);
 	whole_list(root, "slots", ret->slot, RK_ARRAY_SIZE(ret->slot));
+	whole_list(root, "switchSlots", ret->switch_slot, RK_ARRAY_SIZE(ret->switch_slot));
+	whole_list(root, "switchU", ret->switch_u, RK_ARRAY_SIZE(ret->switch_u));
 	whole_list(root, "uPositions", ret->u_position, RK_ARRAY_SIZE(ret->u_position));
 	return 0;
 }

@@ -22,7 +22,10 @@ struct facts {
 static const char *element_name(struct rk_arena *arena, const char *list, const struct rk_jnode *it, size_t position)
 {
 	static const char *const keys[] = { "name", "index", "rail" };
+	const struct rk_jnode *kind = rk_jget(it, "kind"), *index = rk_jget(it, "index");
 
+	if (kind && index && kind->text && index->text)
+		return rk_arena_printf(arena, "%s %s", kind->text, index->text);
 	for (size_t i = 0; i < RK_ARRAY_SIZE(keys); i++) {
 		const struct rk_jnode *key = rk_jget(it, keys[i]);
 		if (key && key->text)

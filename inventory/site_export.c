@@ -190,6 +190,27 @@ static void export_hcas(struct rk_jw *w, const struct rk_site *site, const struc
 	rk_jw_end(w);
 }
 
+static void export_parts(struct rk_jw *w, const struct rk_site *site, int rack, int tray)
+{
+	size_t n;
+	const struct rk_component *part = rk_components(site, rack, tray, &n);
+
+	if (!n)
+		return;
+	rk_jw_key(w, "parts");
+	rk_jw_array(w);
+	for (; n; n--, part++) {
+		rk_jw_object(w);
+		text_key(w, "kind", part->kind);
+		whole_key(w, "index", part->index, -1);
+		text_key(w, "serial", part->serial);
+		text_key(w, "pci", part->pci);
+		text_key(w, "firmware", part->firmware);
+		rk_jw_end(w);
+	}
+	rk_jw_end(w);
+}
+
 static char *default_uri(const struct rk_site *site, const struct rk_tray *t)
 {
 	struct rk_str out = RK_STR_INIT;
@@ -234,6 +255,7 @@ static void export_tray(struct rk_jw *w, const struct rk_site *site, const struc
 	if (!same_nvme(site, t))
 		export_nvme(w, t->nvme, t->n_nvme);
 	raw_key(w, "bmc", t->bmc);
+	export_parts(w, site, t->rack, (int)(t - site->trays));
 	export_gpus(w, site, t, p);
 	export_hcas(w, site, t, p);
 	rk_jw_end(w);
@@ -265,6 +287,7 @@ static void export_rack(struct rk_jw *w, const struct rk_site *site, const struc
 	rk_jw_key(w, "powerKw");
 	rk_jw_double(w, rack->power_kw);
 	text_key(w, "clusterUuid", rack->cluster_uuid);
+	raw_key(w, "versions", rack->versions);
 	if (rack->nvlink.driver) {
 		rk_jw_key(w, "nvlink");
 		rk_jw_object(w);
@@ -278,6 +301,7 @@ static void export_rack(struct rk_jw *w, const struct rk_site *site, const struc
 		export_absent(w, site, rack, count);
 	whole_key(w, "spares", rack->spares, 0);
 	rk_jw_end(w);
+	export_parts(w, site, (int)(rack - site->racks), RK_NONE);
 	rk_jw_key(w, "tray");
 	rk_jw_object(w);
 	for (int t = rack->first_tray; t < rack->first_tray + rack->n_trays; t++)

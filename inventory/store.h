@@ -40,6 +40,8 @@ int rk_store_set_tray_cordon(struct rk_store *store, const char *tray, const cha
 int rk_store_set_rack_cordon(struct rk_store *store, const char *rack, const char *reason, struct rk_err *err);
 int rk_store_set_tray_faulty(struct rk_store *store, const char *tray, const char *reason, struct rk_err *err);
 int rk_store_set_tray_offline(struct rk_store *store, const char *tray, const char *reason, struct rk_err *err);
+/* What a leak detector says; NULL when it is dry again. */
+int rk_store_set_tray_leak(struct rk_store *store, const char *tray, const char *what, struct rk_err *err);
 int rk_store_add_image(struct rk_store *store, const struct rk_image *image, struct rk_err *err);
 int rk_store_remove_image(struct rk_store *store, const char *name, struct rk_err *err); /* RK_CONFLICT while a cluster uses it */
 int rk_store_add_reservation(struct rk_store *store, const char *tenant, const char *racks, int count, int64_t from_unix_ms, int64_t to_unix_ms,
@@ -130,6 +132,10 @@ int rk_store_audit_list(struct rk_store *store, struct rk_arena *arena, struct r
 int rk_store_put_topology(struct rk_store *store, const char *fabric, const char *text, struct rk_err *err);
 int rk_store_get_topology(struct rk_store *store, const char *fabric, struct rk_arena *arena, const char **ret, struct rk_err *err);
 
+/* Everything that is wrong with the stored site: integrity of the store, the checks of inventory/site_check.h, and the wiring of every imported
+ * fabric. 0 also with findings; an error only when it could not be looked at. */
+struct rk_site_findings;
+int rk_store_judge(struct rk_store *store, const struct rk_site *site, struct rk_site_findings *found, struct rk_err *err);
 int rk_store_check(struct rk_store *store, struct rk_err *err);                 /* integrity; RK_UNHEALTHY with details */
 int rk_store_backup(struct rk_store *store, const char *path, struct rk_err *err);
 int rk_store_migrate(struct rk_store *store, int *ret_from, int *ret_to, struct rk_err *err);

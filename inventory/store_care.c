@@ -21,6 +21,8 @@ static const char *const rules[] = {
 	"SELECT 'cluster ' || c.name || ' has the next number ' || c.next_number || ' but a VM with number ' || v.number FROM vms v"
 	" JOIN clusters c ON c.id = v.cluster WHERE v.number >= c.next_number",
 	"SELECT 'lease on ' || thing || ' belongs to operation ' || op || ', which is not there' FROM leases WHERE op NOT IN (SELECT id FROM ops)",
+	"SELECT 'GPU ' || r.identity || ' was retired from tray ' || r.tray || ', but is in use' FROM retired r JOIN gpus g"
+	" ON r.kind = 'gpu' AND r.identity = CAST(g.guid AS TEXT)",
 	"SELECT 'tray ' || name || ' belongs to a rack that is not there' FROM trays WHERE rack NOT IN (SELECT pos FROM racks)",
 	"SELECT 'a GPU belongs to tray number ' || tray || ', which is not there' FROM gpus WHERE tray NOT IN (SELECT pos FROM trays)",
 	"SELECT 'an HCA belongs to tray number ' || tray || ', which is not there' FROM hcas WHERE tray NOT IN (SELECT pos FROM trays)",

@@ -1,6 +1,7 @@
 #include <string.h>
 
 #include "inventory/base/map.h"
+#include "inventory/base/str.h"
 #include "inventory/profile.h"
 #include "inventory/store_impl.h"
 
@@ -148,6 +149,7 @@ static int read_rack(void *ctx, const struct rk_db_row *row, struct rk_err *err)
 	read_manager(r, row, 5, &rack->nvlink);
 	rack->spares = (int)rk_db_int(row, 11);
 	rack->cordon = text(r, row, 12);
+	rack->versions = text(r, row, 13);
 	return rc;
 }
 
@@ -169,6 +171,7 @@ static int read_tray(void *ctx, const struct rk_db_row *row, struct rk_err *err)
 	t->libvirt_uri = text(r, row, 4);
 	t->serial = text(r, row, 5);
 	read_ssh(r, row, 6, &t->ssh);
+	t->bmc = text(r, row, 12);
 	t->ssh_host = rk_db_text(row, 10) && strcmp(rk_db_text(row, 10), t->name) == 0 ? t->name : text(r, row, 10);
 	const char *before = r->last[11], *nvme = text(r, row, 11);
 	if (nvme && nvme == before && s->n_trays) {
@@ -228,6 +231,24 @@ static int read_hca(void *ctx, const struct rk_db_row *row, struct rk_err *err)
 		s->trays[h->tray].first_hca = (int)s->n_hcas;
 	s->n_hcas++;
 	return 0;
+}
+
+static int read_part(void *ctx, const struct rk_db_row *row, struct rk_err *err)
+{
+	struct reader *r = ctx;
+	struct rk_site *s = r->site;
+	struct rk_component *p = &s->parts[s->n_parts++];
+	int rc = position("parts", rk_db_int(row, 0), s->n_racks, &p->rack, err);
+
+	p->tray = RK_NONE;
+	if (!rc && rk_db_int(row, 1) != RK_NONE)
+		rc = position("parts", rk_db_int(row, 1), s->n_trays, &p->tray, err);
+	p->kind = text(r, row, 2);
+	p->index = (int)rk_db_int(row, 3);
+	p->serial = text(r, row, 4);
+	p->pci = text(r, row, 5);
+	p->firmware = text(r, row, 6);
+	return rc;
 }
 
 static int read_image(void *ctx, const struct rk_db_row *row, struct rk_err *err)
@@ -382,8 +403,12 @@ static int read_tray_mark(void *ctx, const struct rk_db_row *row, struct rk_err 
 	if (rc)
 		return rc;
 	struct rk_tray *t = &r->site->trays[at];
-	const char **field = *mark == 'c' ? &t->cordon : *mark == 'f' ? &t->faulty : &t->offline;
-	*field = text(r, row, 2);
+	const struct {
+		const char *mark, **field;
+	} fields[] = { { "cordon", &t->cordon }, { "faulty", &t->faulty }, { "offline", &t->offline }, { "leak", &t->leak } };
+	for (size_t i = 0; i < RK_ARRAY_SIZE(fields); i++)
+		if (rk_streq(fields[i].mark, mark))
+			*fields[i].field = text(r, row, 2);
 	return 0;
 }
 
@@ -399,12 +424,13 @@ static const struct {
 	{ "SELECT name FROM profiles ORDER BY pos", read_profile },
 	{ "SELECT name, " MANAGER ", partitions_file, pid_file, pkey_first, pkey_last, rate_gbps, oversubscription FROM fabrics ORDER BY pos",
 	  read_fabric },
-	{ "SELECT r.name, location, profile, power_kw, cluster_uuid, " MANAGER ", spares, m.reason FROM racks r"
+	{ "SELECT r.name, location, profile, power_kw, cluster_uuid, " MANAGER ", spares, m.reason, versions FROM racks r"
 	  " LEFT JOIN marks m ON m.kind = 'rack' AND m.name = r.name AND m.mark = 'cordon' ORDER BY pos", read_rack },
-	{ "SELECT name, rack, number, slot, libvirt_uri, serial, " SSH_CONF ", ssh_host, nvme FROM trays ORDER BY pos", read_tray },
+	{ "SELECT name, rack, number, slot, libvirt_uri, serial, " SSH_CONF ", ssh_host, nvme, bmc FROM trays ORDER BY pos", read_tray },
 	{ "SELECT t.pos, m.mark, m.reason FROM marks m JOIN trays t ON t.name = m.name WHERE m.kind = 'tray'", read_tray_mark },
 	{ "SELECT tray, idx, module_id, pci, serial, uuid, guid FROM gpus ORDER BY pos", read_gpu },
 	{ "SELECT tray, rail, fabric, pci, h.guid, leaf, leaf_port FROM hcas h LEFT JOIN leaves l ON l.guid = h.guid ORDER BY pos", read_hca },
+	{ "SELECT rack, tray, kind, idx, serial, pci, firmware FROM parts ORDER BY pos", read_part },
 	{ "SELECT name, volume, arch, format, checksum, kernel, initrd, cmdline FROM images ORDER BY pos", read_image },
 	{ "SELECT name, quota_vms, quota_pkeys FROM tenants ORDER BY pos", read_tenant },
 	{ "SELECT id, name, tenant, size, image, state, spec, op, segment, spares_per_rack, reasons, validation, next_number FROM clusters",
@@ -431,6 +457,7 @@ static int make_room(void *ctx, const struct rk_db_row *row, struct rk_err *err)
 		{ &s->images, sizeof(*s->images) },	{ &s->tenants, sizeof(*s->tenants) }, { &s->clusters, sizeof(*s->clusters) },
 		{ &s->vms, sizeof(*s->vms) },		{ &s->nvl_partitions, sizeof(*s->nvl_partitions) },
 		{ &s->ib_partitions, sizeof(*s->ib_partitions) }, { &s->reservations, sizeof(*s->reservations) },
+		{ &s->parts, sizeof(*s->parts) },
 	};
 
 	(void)err;
@@ -445,7 +472,7 @@ static int make_room(void *ctx, const struct rk_db_row *row, struct rk_err *err)
 #define COUNT(table) "(SELECT COUNT(*) FROM " table ")"
 static const char count_sql[] = "SELECT " COUNT("profiles") ", " COUNT("fabrics") ", " COUNT("racks") ", " COUNT("trays") ", " COUNT("gpus") ", "
 	COUNT("hcas") ", " COUNT("images") ", " COUNT("tenants") ", " COUNT("clusters") ", " COUNT("vms") ", " COUNT("nvl_partitions") ", "
-	COUNT("ib_partitions") ", " COUNT("reservations") ", (SELECT value FROM meta WHERE name = 'revision')";
+	COUNT("ib_partitions") ", " COUNT("reservations") ", " COUNT("parts") ", (SELECT value FROM meta WHERE name = 'revision')";
 
 static int by_number(const void *a, const void *b)
 {

@@ -90,12 +90,32 @@ static const char *const second[] = {
 	NULL,
 };
 
-const struct rk_migration rk_store_migrations[] = { { 1, first }, { 2, second }, { 0, NULL } };
+/* Baselines per rack, BMCs of single trays, parts with an identity only; identities that were replaced; who had which tray when; the
+ * fabric as it was last accepted. VMs that are there are taken as used since they were made. */
+static const char *const third[] = {
+	"ALTER TABLE racks ADD COLUMN versions TEXT",
+	"ALTER TABLE trays ADD COLUMN bmc TEXT",
+	"CREATE TABLE parts (pos INTEGER PRIMARY KEY, rack BIGINT NOT NULL, tray BIGINT NOT NULL, kind TEXT NOT NULL, idx BIGINT NOT NULL,"
+	" serial TEXT, pci TEXT, firmware TEXT)",
+	"CREATE TABLE retired (kind TEXT NOT NULL, identity TEXT NOT NULL, tray TEXT NOT NULL, reason TEXT NOT NULL, actor TEXT NOT NULL,"
+	" at_ms BIGINT NOT NULL, CONSTRAINT retired_kind PRIMARY KEY (kind, identity))",
+	"CREATE TABLE usage_log (vm BIGINT NOT NULL CONSTRAINT usage_log_vm PRIMARY KEY, name TEXT NOT NULL, cluster TEXT NOT NULL,"
+	" tenant TEXT NOT NULL, size TEXT NOT NULL, tray TEXT NOT NULL, gpus BIGINT NOT NULL, from_ms BIGINT NOT NULL, to_ms BIGINT)",
+	"CREATE INDEX usage_log_by_time ON usage_log (from_ms)",
+	"INSERT INTO usage_log (vm, name, cluster, tenant, size, tray, gpus, from_ms, to_ms) SELECT v.id, v.name, c.name, c.tenant, c.size, v.tray,"
+	" (SELECT COUNT(*) FROM gpu_alloc a WHERE a.vm = v.id), v.at_ms, NULL FROM vms v JOIN clusters c ON c.id = v.cluster",
+	"CREATE TABLE accepted (fabric TEXT NOT NULL CONSTRAINT accepted_fabric PRIMARY KEY, body TEXT NOT NULL, actor TEXT NOT NULL,"
+	" at_ms BIGINT NOT NULL)",
+	NULL,
+};
+
+const struct rk_migration rk_store_migrations[] = { { 1, first }, { 2, second }, { 3, third }, { 0, NULL } };
 
 const char *const rk_store_tables[] = { "meta",	   "site",	 "profiles",   "fabrics",	 "racks",	  "trays",	"gpus",
 					"hcas",	   "images",	 "tenants",    "marks",	 "clusters",	  "vms",	"gpu_alloc",
 					"port_alloc", "nvl_partitions", "ib_partitions", "tombstones", "reservations", "ops",	"steps",
-					"leases",  "audit",	 "topology",   "changes",	 "leaves",	  NULL };
+					"leases",  "audit",	 "topology",   "changes",	 "leaves",	  "parts",	"retired",
+					"usage_log", "accepted",	 NULL };
 
 int rk_store_newest_schema(void)
 {

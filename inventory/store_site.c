@@ -186,7 +186,7 @@ static void write_racks(struct rk_db_bulk *bulk, const struct rk_site *s, struct
 	for (size_t i = 0; i < s->n_racks; i++) {
 		const struct rk_rack *r = &s->racks[i];
 		ROW(RK_DB_I(i), RK_DB_S(r->name), RK_DB_S(r->location), RK_DB_I(r->profile), RK_DB_D(r->power_kw), RK_DB_S(r->cluster_uuid),
-		    MANAGER_VALUES(arena, &r->nvlink), RK_DB_I(r->spares));
+		    MANAGER_VALUES(arena, &r->nvlink), RK_DB_I(r->spares), RK_DB_S(r->versions));
 	}
 }
 
@@ -195,7 +195,8 @@ static void write_trays(struct rk_db_bulk *bulk, const struct rk_site *s, struct
 	for (size_t i = 0; i < s->n_trays; i++) {
 		const struct rk_tray *t = &s->trays[i];
 		ROW(RK_DB_I(i), RK_DB_S(t->name), RK_DB_I(t->rack), RK_DB_I(t->number), RK_DB_I(t->slot), RK_DB_S(t->libvirt_uri), RK_DB_S(t->serial),
-		    SSH_VALUES(&t->ssh), RK_DB_S(t->ssh_host), RK_DB_S(join(arena, (const char *const *)t->nvme, (size_t)t->n_nvme)));
+		    SSH_VALUES(&t->ssh), RK_DB_S(t->ssh_host), RK_DB_S(join(arena, (const char *const *)t->nvme, (size_t)t->n_nvme)),
+		    RK_DB_S(t->bmc));
 	}
 }
 
@@ -215,6 +216,16 @@ static void write_hcas(struct rk_db_bulk *bulk, const struct rk_site *s, struct 
 	for (size_t i = 0; i < s->n_hcas; i++) {
 		const struct rk_hca *h = &s->hcas[i];
 		ROW(RK_DB_I(i), RK_DB_I(h->tray), RK_DB_I(h->rail), RK_DB_I(h->fabric), RK_DB_S(h->pci), RK_DB_GUID(h->port_guid));
+	}
+}
+
+static void write_parts(struct rk_db_bulk *bulk, const struct rk_site *s, struct rk_arena *arena, struct rk_err *err)
+{
+	(void)arena;
+	for (size_t i = 0; i < s->n_parts; i++) {
+		const struct rk_component *p = &s->parts[i];
+		ROW(RK_DB_I(i), RK_DB_I(p->rack), RK_DB_I(p->tray), RK_DB_S(p->kind), RK_DB_I(p->index), RK_DB_S(p->serial), RK_DB_S(p->pci),
+		    RK_DB_S(p->firmware));
 	}
 }
 
@@ -247,10 +258,11 @@ static const struct {
 	{ "profiles", "DELETE FROM profiles", "pos, name", 2, write_profiles },
 	{ "fabrics", "DELETE FROM fabrics", "pos, name, " MANAGER ", partitions_file, pid_file, pkey_first, pkey_last, rate_gbps, oversubscription", 14,
 	  write_fabrics },
-	{ "racks", "DELETE FROM racks", "pos, name, location, profile, power_kw, cluster_uuid, " MANAGER ", spares", 13, write_racks },
-	{ "trays", "DELETE FROM trays", "pos, name, rack, number, slot, libvirt_uri, serial, " SSH_CONF ", ssh_host, nvme", 13, write_trays },
+	{ "racks", "DELETE FROM racks", "pos, name, location, profile, power_kw, cluster_uuid, " MANAGER ", spares, versions", 14, write_racks },
+	{ "trays", "DELETE FROM trays", "pos, name, rack, number, slot, libvirt_uri, serial, " SSH_CONF ", ssh_host, nvme, bmc", 14, write_trays },
 	{ "gpus", "DELETE FROM gpus", "pos, tray, idx, module_id, pci, serial, uuid, guid", 8, write_gpus },
 	{ "hcas", "DELETE FROM hcas", "pos, tray, rail, fabric, pci, guid", 6, write_hcas },
+	{ "parts", "DELETE FROM parts", "pos, rack, tray, kind, idx, serial, pci, firmware", 8, write_parts },
 	{ "images", "DELETE FROM images", IMAGE_COLUMNS, 9, write_images },
 	{ "tenants", "DELETE FROM tenants", "pos, name, quota_vms, quota_pkeys", 4, write_tenants },
 };
@@ -331,6 +343,11 @@ int rk_store_set_tray_faulty(struct rk_store *store, const char *tray, const cha
 int rk_store_set_tray_offline(struct rk_store *store, const char *tray, const char *reason, struct rk_err *err)
 {
 	return set_mark(store, "tray", tray, "offline", reason, err);
+}
+
+int rk_store_set_tray_leak(struct rk_store *store, const char *tray, const char *what, struct rk_err *err)
+{
+	return set_mark(store, "tray", tray, "leak", what, err);
 }
 
 static int there_already(struct rk_store *store, const char *kind, const char *sql, const char *name, struct rk_err *err)

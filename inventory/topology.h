@@ -37,6 +37,24 @@ void rk_cleanup_topology(struct rk_topology **topology);
 /* Sets leaf and leaf_port of every HCA of the site on that fabric; NULL and 0 where the topology does not have it (site is being built, not yet sealed or shared). */
 void rk_topology_place(const struct rk_topology *topology, struct rk_site *site, int fabric);
 
+struct rk_ibswitch {
+	const char *name;
+	uint64_t guid;
+	int level, ports;            /* as in rk_ibnode */
+	int hosts, down, up;         /* cables to HCAs, to switches of a lower and of a higher level */
+};
+/* Both in the arena, in order of the topology. */
+void rk_topology_switches(const struct rk_topology *topology, struct rk_arena *arena, struct rk_ibswitch **ret, size_t *ret_n);
+struct rk_ibcable {
+	const char *kind;            /* "host", "trunk" leaf to spine, "core", "service" */
+	const char *from, *to;       /* lower end first; HCAs of the site as "r01-t03 rail 2" */
+	int from_port, to_port, width, gbps, expected_gbps; /* expected 0: nobody says */
+	const char *speed, *state;   /* state: "ok", "narrow", "slow", "unknown" */
+};
+/* Each cable once. */
+void rk_topology_cables(const struct rk_topology *topology, const struct rk_site *site, int fabric, struct rk_arena *arena, struct rk_ibcable **ret,
+			size_t *ret_n);
+
 struct rk_ib_finding {
 	/* "missing-hca" not there, "unknown" the site file has no port GUID, "rail" on another rail's leaf, "leaf" right rail, but not where
 	 * the rest of the rack is, "crossed" two cables swapped, "port" other port than on the other rails, "uplinks" links per leaf-spine

@@ -1,4 +1,7 @@
+#include <stdlib.h>
+
 #include "cli/cmds/common.h"
+#include "inventory/site_check.h"
 #include "inventory/site_file.h"
 
 static int put_site(struct rk_call *call, const void *site, struct rk_err *err)
@@ -76,6 +79,38 @@ static int diff(struct rk_call *call, struct rk_err *err)
 	return 0;
 }
 
+/* Exit code of findings: warnings count with --strict. */
+static int verdict(const struct rk_site_findings *found, bool strict, struct rk_err *err)
+{
+	size_t fails = 0;
+
+	for (size_t i = 0; i < found->n; i++)
+		fails += strict || rk_streq(found->items[i].severity, "fail");
+	return fails ? rk_err_set(err, RK_UNHEALTHY, "%zu finding%s", fails, fails == 1 ? "" : "s") : 0;
+}
+
+static int check(struct rk_call *call, struct rk_err *err)
+{
+	struct rk_site_findings found = { .arena = call->arena };
+	int rc = rk_store_judge(call->world->store, call->world->site, &found, err);
+
+	for (size_t i = 0; i < found.n; i++) {
+		const struct rk_site_finding *f = &found.items[i];
+		rk_out_row(call->out);
+		rk_cell_text(call->out, "severity", f->severity);
+		rk_cell_text(call->out, "check", f->check);
+		rk_cell_text(call->out, "object", f->object);
+		rk_cell_text(call->out, "message", f->message);
+		rk_cell_text(call->out, "hint", f->hint);
+	}
+	if (!rc)
+		rc = verdict(&found, call->strict, err);
+	if (!rc && !found.n)
+		rk_out_note(call->out, "site %s: nothing found", call->world->site->name ? call->world->site->name : "(empty)");
+	free(found.items);
+	return rc;
+}
+
 static int show(struct rk_call *call, struct rk_err *err)
 {
 	const struct rk_site *s = call->world->site;
@@ -107,6 +142,11 @@ static const struct rk_command rows[] = {
 	  .columns = RK_COLUMNS({ "name", RK_COL_TEXT }, { "region", RK_COL_TEXT }, { "revision", RK_COL_NUMBER }, { "racks", RK_COL_NUMBER },
 				{ "trays", RK_COL_NUMBER }, { "gpus", RK_COL_NUMBER }, { "hcas", RK_COL_NUMBER }, { "tenants", RK_COL_NUMBER },
 				{ "clusters", RK_COL_NUMBER }, { "vms", RK_COL_NUMBER }) },
+	{ .noun = "site", .verb = "check", .summary = "check the stored site as a whole", .list = true,
+	  .description = "Integrity of the store, identities that are unknown or used twice, slots, spares, power, quotas, leaks, clusters without a partition of their own, "
+			 "and the wiring of every imported fabric. Findings of severity fail are code 7, with --strict warnings too.",
+	  .examples = RK_EXAMPLES("site check", "site check -o json"), .run = check,
+	  .columns = RK_COLUMNS({ "severity", RK_COL_TEXT }, { "check", RK_COL_TEXT }, { "object", RK_COL_TEXT }, { "message", RK_COL_TEXT }, { "hint", RK_COL_TEXT, .wide = true }) },
 	{ .noun = "site", .verb = "diff", .summary = "show value by value what an import would change", .args = FILE_ARG, .list = true,
 	  .examples = RK_EXAMPLES("site diff tests/examples/site-1.json"), .run = diff,
 	  .columns = RK_COLUMNS({ "object", RK_COL_TEXT }, { "field", RK_COL_TEXT }, { "from", RK_COL_TEXT }, { "to", RK_COL_TEXT }) },

@@ -139,7 +139,7 @@ static void damage_is_found_and_said(void **state)
 	make_site(uri);
 	make_site(cut);
 	assert_int_equal(stat(uri + strlen("sqlite:"), &st), 0);
-	harm(uri + strlen("sqlite:"), st.st_size / 2 / 4096 * 4096, 8 * 4096);
+	harm(uri + strlen("sqlite:"), st.st_size * 3 / 4 / 4096 * 4096, 8 * 4096);
 	RK_CLEANUP_STORE struct rk_store *store = open_mode(uri, RK_STORE_READ);
 	refused(rk_store_check(store, &err), RK_UNHEALTHY, "is damaged");
 
