@@ -237,6 +237,14 @@ static void print_result(struct rk_out *out, const struct rk_parsed *p)
 		rk_out_lines(out, stdout);
 }
 
+void rk_app_emit(struct rk_call *call)
+{
+	print_result(call->out, call->parsed);
+	fflush(stdout);
+	rk_out_clear(call->out);
+	rk_out_init(call->out, call->command);
+}
+
 static const char *command_text(const struct rk_parsed *p, struct rk_str *text)
 {
 	const struct rk_argdef *a = p->command->args;

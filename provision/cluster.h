@@ -43,14 +43,8 @@ int rk_drift(struct rk_world *world, const char *cluster, struct rk_arena *arena
 struct rk_plane_check {                   /* one thing that was looked at */
 	const char *plane, *object;       /* "nvlink" "r01/2"; "infiniband" "ib0/0x0100" */
 	const char *tenant, *cluster;
-	const char *verdict;              /* pass | fail | unknown */
+	const char *verdict;              /* pass | fail | unknown | skipped */
 	const char *wanted, *live, *message; /* texts; NULL unknown */
 };
-struct rk_violation {
-	const char *plane, *what, *tenant_a, *tenant_b;
-};
-/* From what the switches and the subnet manager hold now. Return codes as rk_drift. */
-int rk_isolation_verify(struct rk_world *world, struct rk_arena *arena, struct rk_plane_check **ret, size_t *ret_n, struct rk_violation **ret_violations,
-			size_t *ret_n_violations, struct rk_err *err);
 int rk_nvlink_verify(struct rk_world *world, const char *selection, struct rk_arena *arena, struct rk_plane_check **ret, size_t *ret_n, struct rk_err *err);
 int rk_ib_verify(struct rk_world *world, struct rk_arena *arena, struct rk_plane_check **ret, size_t *ret_n, struct rk_err *err);

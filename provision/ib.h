@@ -17,8 +17,15 @@ struct rk_ib_live {                       /* a partition as the manager's config
 struct rk_ib_port {                       /* what one port really holds */
 	uint64_t guid;
 	bool known;                       /* false: could not be read; pkeys is empty and means nothing */
+	bool down;                        /* not known because the fabric has no such port now: unplugged, or its link is down. Reaches nobody */
 	const char *why;                  /* when not known */
 	uint16_t *pkeys; size_t n_pkeys;  /* with membership bit 15; zero entries left out; in table order */
+};
+enum rk_ib_seen { RK_PATH_UNKNOWN, RK_PATH_NONE, RK_PATH_FOUND };
+struct rk_ib_path {                       /* a question to the subnet administrator */
+	uint64_t from, to;                /* port GUIDs */
+	enum rk_ib_seen seen;             /* answer */
+	const char *why;                  /* of unknown */
 };
 struct rk_ib_ops {
 	/* The manager's configuration, read and strictly checked now. */
@@ -29,8 +36,9 @@ struct rk_ib_ops {
 	int (*tables)(struct rk_ib *ib, int fabric, const uint64_t *guids, size_t n, struct rk_arena *arena, struct rk_ib_port *ret, struct rk_err *err);
 	/* ibnetdiscover text of the living fabric. */
 	int (*discover)(struct rk_ib *ib, int fabric, struct rk_arena *arena, const char **ret, struct rk_err *err);
-	/* Does the SA give a path between two ports? *ret 1 yes, 0 no. */
-	int (*path)(struct rk_ib *ib, int fabric, uint64_t from, uint64_t to, int *ret, struct rk_err *err);
+	/* Does the subnet administrator give paths between these ports? Fills seen and why of each (texts in the arena). NULL: this manager cannot
+	 * be asked. */
+	int (*paths)(struct rk_ib *ib, int fabric, struct rk_ib_path *paths, size_t n, struct rk_arena *arena, struct rk_err *err);
 	void (*free)(struct rk_ib *ib);
 };
 struct rk_ib {

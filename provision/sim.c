@@ -172,27 +172,6 @@ static char *field_until(const char **at, const char *stop)
 	return text;
 }
 
-static int change_twin(struct rk_sim *sim, const char *what, const char *target, struct rk_err *err)
-{
-	char *tray RK_CLEANUP_FREE = rk_xstrndup(target, strcspn(target, "/")), *key RK_CLEANUP_FREE = NULL;
-	const char *slash = strchr(target, '/');
-	int t = rk_find_tray(sim->site, tray), n = slash ? atoi(slash + 1) : -1;
-	struct rk_sim_call call;
-	bool gpu = strcmp(what, "gpu-leave") == 0;
-
-	if (t < 0 || n < 0 || n >= (gpu ? sim->site->trays[t].n_gpus : sim->site->trays[t].n_hcas))
-		return rk_err_set(err, RK_INVALID, "no such thing to fault: \"%s@%s\"", what, target);
-	if (gpu)
-		key = rk_xasprintf("gpu:%s:%016" PRIx64, sim->site->racks[sim->site->trays[t].rack].name, sim->site->gpus[sim->site->trays[t].first_gpu + n].fabric_guid);
-	else
-		key = rk_xasprintf("link:%s", target);
-	int rc = rk_sim_enter(sim, &call, what, target, true, err);
-	if (rc)
-		return rc;
-	rk_sim_set(&call, key, gpu ? "0" : "down", 0);
-	return rk_sim_leave(&call, 0, err);
-}
-
 static int add_one(struct rk_sim *sim, const char *text, struct rk_err *err)
 {
 	const char *at = text;
@@ -201,8 +180,8 @@ static int add_one(struct rk_sim *sim, const char *text, struct rk_err *err)
 
 	if (*at == '@' && at++)
 		f.target = field_until(&at, "#=");
-	if ((strcmp(f.call, "gpu-leave") == 0 || strcmp(f.call, "link-down") == 0) && f.target && !*at) {
-		int rc = change_twin(sim, f.call, f.target, err);
+	int changed = 0, rc = f.target && !*at ? rk_sim_change(sim, f.call, f.target, &changed, err) : 0;
+	if (rc || changed) {
 		free(f.call);
 		free(f.target);
 		return rc;
@@ -217,7 +196,7 @@ static int add_one(struct rk_sim *sim, const char *text, struct rk_err *err)
 		free(f.call);
 		free(f.target);
 		rk_err_set(err, RK_INVALID, "\"%s\" is no fault of the twin", text);
-		rk_err_hint(err, "PLANE.CALL[@TARGET][#N]=fail|hang|lie|lost|crash[:MESSAGE], call#K=..., gpu-leave@TRAY/INDEX or link-down@TRAY/RAIL");
+		rk_err_hint(err, "PLANE.CALL[@TARGET][#N]=fail|hang|lie|lost|crash[:MESSAGE], call#K=..., gpu-leave@TRAY/INDEX, link-down@TRAY/RAIL and others: racksh-fabric(7)");
 		return RK_INVALID;
 	}
 	f.mode = (enum rk_sim_mode)mode;
@@ -290,6 +269,20 @@ int rk_sim_gpu_at(const struct rk_sim *sim, const struct rk_site *site, int gpu,
 	return value ? atoi(value) : RK_NVL_DEFAULT;
 }
 
+/* Words that no partition gives: somebody else's doing. Membership of the default partition takes the place of what keys[0] says of it. */
+static size_t add_planted(const struct rk_sim *sim, const struct rk_site *site, uint64_t guid, uint16_t *keys, size_t n, size_t max)
+{
+	int hca = rk_find_hca_guid(site, guid);
+	char *key RK_CLEANUP_FREE = hca < 0 ? NULL : rk_xasprintf("keys:%s/%d", site->trays[site->hcas[hca].tray].name, site->hcas[hca].rail);
+	const char *at = key ? rk_sim_get(sim, key) : NULL;
+
+	for (; at && *at && n < max; at += *at == ',') {
+		uint16_t word = (uint16_t)strtoul(at, (char **)&at, 16);
+		keys[(word & 0x7fff) == RK_PKEY_DEFAULT ? 0 : n++] = word;
+	}
+	return n;
+}
+
 size_t rk_sim_port_keys(const struct rk_sim *sim, const struct rk_site *site, int fabric, uint64_t guid, bool settled, uint16_t *keys, size_t max)
 {
 	char *prefix RK_CLEANUP_FREE = rk_xasprintf("ib:%s:", site->fabrics[fabric].name);
@@ -305,5 +298,5 @@ size_t rk_sim_port_keys(const struct rk_sim *sim, const struct rk_site *site, in
 		if (at)
 			keys[n++] = (uint16_t)(strtoul(sim->items[i].key + strlen(prefix), NULL, 16) | (at[strlen(member)] == 'f' ? 0x8000u : 0));
 	}
-	return n;
+	return add_planted(sim, site, guid, keys, n, max);
 }

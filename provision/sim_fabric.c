@@ -267,6 +267,14 @@ static int ib_set(struct rk_ib *ib, int fabric, uint16_t pkey, const char *name,
 	return rk_sim_leave(&call, 0, err);
 }
 
+bool rk_sim_link_up(const struct rk_sim *sim, const struct rk_site *site, uint64_t guid)
+{
+	int hca = rk_find_hca_guid(site, guid);
+	char *key RK_CLEANUP_FREE = hca < 0 ? NULL : rk_xasprintf("link:%s/%d", site->trays[site->hcas[hca].tray].name, site->hcas[hca].rail);
+
+	return key && !rk_sim_get(sim, key);
+}
+
 static int ib_tables(struct rk_ib *ib, int fabric, const uint64_t *guids, size_t n, struct rk_arena *arena, struct rk_ib_port *ret, struct rk_err *err)
 {
 	struct rk_sim *sim = of_ib(ib);
@@ -277,12 +285,10 @@ static int ib_tables(struct rk_ib *ib, int fabric, const uint64_t *guids, size_t
 	if (rc)
 		return rc;
 	for (size_t i = 0; i < n; i++) {
-		int hca = rk_find_hca_guid(ib->site, guids[i]);
-		const char *link = hca < 0 ? NULL : rk_arena_printf(arena, "link:%s/%d", ib->site->trays[ib->site->hcas[hca].tray].name, ib->site->hcas[hca].rail);
-		ret[i] = (struct rk_ib_port){ .guid = guids[i], .known = link && !rk_sim_get(sim, link), .why = "the port does not answer" };
-		if (!ret[i].known)
+		bool up = rk_sim_link_up(sim, ib->site, guids[i]);
+		ret[i] = (struct rk_ib_port){ .guid = guids[i], .known = up, .down = !up, .why = up ? NULL : "the port is not in the fabric: its link is down" };
+		if (!up)
 			continue;
-		ret[i].why = NULL;
 		ret[i].n_pkeys = rk_sim_port_keys(sim, ib->site, fabric, guids[i], false, keys, RK_ARRAY_SIZE(keys));
 		ret[i].pkeys = rk_arena_array(arena, ret[i].n_pkeys, sizeof(*ret[i].pkeys));
 		memcpy(ret[i].pkeys, keys, ret[i].n_pkeys * sizeof(*keys));
@@ -290,34 +296,61 @@ static int ib_tables(struct rk_ib *ib, int fabric, const uint64_t *guids, size_t
 	return rk_sim_leave(&call, 0, err);
 }
 
+/* A port without a link is not discovered: the site as it is cabled now. */
+static void living_site(const struct rk_sim *sim, const struct rk_site *site, struct rk_arena *arena, struct rk_site *ret)
+{
+	*ret = *site;
+	ret->hcas = rk_arena_array(arena, site->n_hcas, sizeof(*ret->hcas));
+	for (size_t h = 0; h < site->n_hcas; h++) {
+		ret->hcas[h] = site->hcas[h];
+		if (!rk_sim_link_up(sim, site, site->hcas[h].port_guid))
+			ret->hcas[h].port_guid = 0;
+	}
+}
+
 static int ib_discover(struct rk_ib *ib, int fabric, struct rk_arena *arena, const char **ret, struct rk_err *err)
 {
 	struct rk_str text RK_CLEANUP_STR = RK_STR_INIT;
+	struct rk_site living;
 	struct rk_sim_call call;
 	int rc = rk_sim_enter(of_ib(ib), &call, "ib.discover", fabric_name(ib, fabric), false, err);
 
 	if (rc)
 		return rc;
-	rk_topology_plan(ib->site, fabric, &text);
+	living_site(call.sim, ib->site, arena, &living);
+	rk_topology_plan(&living, fabric, &text);
 	*ret = rk_arena_strdup(arena, rk_str_text(&text));
 	return rk_sim_leave(&call, 0, err);
 }
 
-/* The SA gives a path when the ports share a key that at least one holds as a full member. */
-static int ib_path(struct rk_ib *ib, int fabric, uint64_t from, uint64_t to, int *ret, struct rk_err *err)
+/* The SA gives a path when the ports share a key that at least one holds as a full member; it knows no port without a link. */
+static enum rk_ib_seen path_seen(const struct rk_sim *sim, const struct rk_site *site, int fabric, struct rk_ib_path *path)
 {
 	uint16_t a[64], b[64];
+
+	if (!rk_sim_link_up(sim, site, path->from) || !rk_sim_link_up(sim, site, path->to)) {
+		path->why = "a port is not in the fabric";
+		return RK_PATH_UNKNOWN;
+	}
+	size_t na = rk_sim_port_keys(sim, site, fabric, path->from, false, a, RK_ARRAY_SIZE(a));
+	size_t nb = rk_sim_port_keys(sim, site, fabric, path->to, false, b, RK_ARRAY_SIZE(b));
+	for (size_t i = 0; i < na; i++)
+		for (size_t k = 0; k < nb; k++)
+			if ((a[i] & 0x7fff) == (b[k] & 0x7fff) && ((a[i] | b[k]) & 0x8000))
+				return RK_PATH_FOUND;
+	return RK_PATH_NONE;
+}
+
+static int ib_paths(struct rk_ib *ib, int fabric, struct rk_ib_path *paths, size_t n, struct rk_arena *arena, struct rk_err *err)
+{
 	struct rk_sim_call call;
 	int rc = rk_sim_enter(of_ib(ib), &call, "ib.path", fabric_name(ib, fabric), false, err);
 
+	(void)arena;
 	if (rc)
 		return rc;
-	size_t na = rk_sim_port_keys(call.sim, ib->site, fabric, from, false, a, RK_ARRAY_SIZE(a));
-	size_t nb = rk_sim_port_keys(call.sim, ib->site, fabric, to, false, b, RK_ARRAY_SIZE(b));
-	*ret = 0;
-	for (size_t i = 0; i < na; i++)
-		for (size_t k = 0; k < nb; k++)
-			*ret |= (a[i] & 0x7fff) == (b[k] & 0x7fff) && ((a[i] | b[k]) & 0x8000);
+	for (size_t i = 0; i < n; i++)
+		paths[i].seen = path_seen(call.sim, ib->site, fabric, &paths[i]);
 	return rk_sim_leave(&call, 0, err);
 }
 
@@ -326,7 +359,7 @@ static void ib_free(struct rk_ib *ib)
 	free(ib);
 }
 
-static const struct rk_ib_ops ib_ops = { ib_list, ib_set, ib_tables, ib_discover, ib_path, ib_free };
+static const struct rk_ib_ops ib_ops = { ib_list, ib_set, ib_tables, ib_discover, ib_paths, ib_free };
 
 int rk_sim_ib(struct rk_sim *sim, const struct rk_driver_env *env, struct rk_ib **ret, struct rk_err *err)
 {

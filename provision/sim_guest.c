@@ -174,8 +174,10 @@ static void nvlink_status(const struct guest *g)
 {
 	for (int i = 0; i < g->tray->n_gpus; i++) {
 		nvlink_heading(g, i);
-		for (int l = 0; l < LINKS; l++)
-			rk_str_addf(g->out, "\t Link %d: 53.125 GB/s\n", l);
+		for (int l = 0; l < LINKS; l++) {
+			char *key RK_CLEANUP_FREE = rk_xasprintf("nvlink:%s/%d/%d", g->tray->name, i, l);
+			rk_str_addf(g->out, "\t Link %d: %s\n", l, rk_sim_get(g->sim, key) ? "<inactive>" : "53.125 GB/s");
+		}
 	}
 }
 

@@ -4,7 +4,8 @@
  *   gpu:RACK:GUID      partition id (absent: Default, 0: none)         nvl:RACK:ID   name TAB resiliency
  *   ib:FABRIC:PKEY     name TAB guid=f,guid=l,...                      dom:TRAY:NAME R|S and the XML
  *   vol:TRAY:POOL/NAME bytes                                          up:TRAY       1 when the guest answers
- *   link:TRAY/RAIL     down
+ *   link:TRAY/RAIL     down                                           keys:TRAY/RAIL words of the port's table that no partition gives
+ *   nvlink:TRAY/INDEX/LINK down
  * A value may settle later: until its due time a reader sees the former one ("accepted is not done"). */
 #pragma once
 #include <pthread.h>
@@ -64,6 +65,10 @@ int rk_sim_db_end(struct rk_sim *sim, bool keep, struct rk_err *err);
 void rk_sim_load(struct rk_sim *sim, const char *key, const char *value);  /* appends; keys come in order */
 void rk_sim_forget(struct rk_sim *sim);
 
+/* Changes of the twin itself by --sim-fault (sim_fault.c): *ret 1 when spec was one, 0 when it is something else. */
+int rk_sim_change(struct rk_sim *sim, const char *what, const char *target, int *ret, struct rk_err *err);
+
 /* What the twin knows of a port and a GPU; the lock is held. */
+bool rk_sim_link_up(const struct rk_sim *sim, const struct rk_site *site, uint64_t guid);
 int rk_sim_gpu_at(const struct rk_sim *sim, const struct rk_site *site, int gpu, bool settled);
 size_t rk_sim_port_keys(const struct rk_sim *sim, const struct rk_site *site, int fabric, uint64_t guid, bool settled, uint16_t *keys, size_t max);

@@ -15,6 +15,7 @@ struct rk_live_nvl {
 };
 struct rk_live_ib {
 	bool read;
+	int rc;                           /* class of what reading gave */
 	const char *why;
 	struct rk_ib_live *parts; size_t n;
 };
@@ -38,6 +39,9 @@ int rk_live_read(struct rk_world *world, const struct rk_live_scope *scope, stru
 void rk_live_free(struct rk_live *live);
 void rk_cleanup_live(struct rk_live **live);
 #define RK_CLEANUP_LIVE __attribute__((cleanup(rk_cleanup_live)))
+/* Does the store have a partition there? The default one counts. */
+bool rk_nvl_in_store(const struct rk_site *site, int rack, int id);
+bool rk_ib_in_store(const struct rk_site *site, int fabric, uint16_t pkey);
 /* Partition of a GPU: 0 = in none, RK_NONE = unknown (rack not read, identity not known). */
 int rk_live_gpu(const struct rk_live *live, int gpu);
 const struct rk_nvl_live *rk_live_nvl_part(const struct rk_live *live, int rack, int id); /* NULL: not there, or not read */
@@ -56,10 +60,23 @@ struct rk_names {
 };
 struct rk_member_diff {
 	size_t wanted, there;             /* wanted members; how many of them are seen */
-	struct rk_names missing, extra, unknown, wrong; /* wrong: ports that hold keys they must not */
+	struct rk_names missing, extra, unknown, wrong, down; /* wrong: ports that hold keys they must not; down: ports without a link */
 	const char *why;                  /* of the first unknown */
 };
 void rk_member_diff_clear(struct rk_member_diff *diff);
 /* Of partitions of the store, by index. */
 void rk_live_nvl_diff(const struct rk_live *live, int partition, struct rk_arena *arena, struct rk_member_diff *ret);
 void rk_live_ib_diff(const struct rk_live *live, int partition, struct rk_arena *arena, struct rk_member_diff *ret);
+
+/* Rows under construction; malloc'ed array. */
+struct rk_checks {
+	struct rk_plane_check *items; size_t n, cap;
+};
+void rk_check_add(struct rk_checks *checks, const char *plane, const char *object, const char *verdict, const char *wanted, const char *live,
+		  const char *message);
+/* The rows into the arena; frees the array. */
+void rk_checks_hand_over(struct rk_checks *checks, struct rk_arena *arena, struct rk_plane_check **ret, size_t *ret_n);
+/* RK_UNHEALTHY, RK_UNREACHABLE or 0 by the worst verdict. what: "NVLink checks". */
+int rk_checks_verdict(const struct rk_checks *checks, const char *what, struct rk_err *err);
+/* All true. */
+bool *rk_flags_all(struct rk_arena *arena, size_t n);

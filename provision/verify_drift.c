@@ -66,6 +66,8 @@ static const char *count_or_names(const struct rk_member_diff *d, struct rk_aren
 		rk_str_addf(&out, ", also %s", rk_nodeset_fold(arena, d->extra.items, d->extra.n));
 	if (d->wrong.n)
 		rk_str_addf(&out, ", with other keys on %s", rk_nodeset_fold(arena, d->wrong.items, d->wrong.n));
+	if (d->down.n)
+		rk_str_addf(&out, ", without a link %s", rk_nodeset_fold(arena, d->down.items, d->down.n));
 	return rk_arena_strdup(arena, rk_str_text(&out));
 }
 
@@ -74,7 +76,7 @@ static void drift_members(struct rows *rows, const char *plane, const char *obje
 	const char *wanted = rk_arena_printf(arena, "%zu", d->wanted), *live = count_or_names(d, arena);
 
 	/* What was read and is wrong is drift, even beside what could not be read. */
-	if (!live && (d->missing.n || d->extra.n || d->wrong.n))
+	if (!live && (d->missing.n || d->extra.n || d->wrong.n || d->down.n))
 		live = rk_arena_printf(arena, "%zu seen, %zu not read", d->there, d->unknown.n);
 	add(rows, plane, object, field, wanted, wanted, live);
 	rk_member_diff_clear(d);
@@ -127,22 +129,6 @@ static void drift_cluster(struct rows *rows, const struct rk_live *live, int clu
 		drift_ib(rows, live, c->ib, arena);
 }
 
-static bool nvl_in_store(const struct rk_site *site, int rack, int id)
-{
-	for (size_t i = 0; i < site->n_nvl_partitions; i++)
-		if (site->nvl_partitions[i].rack == rack && site->nvl_partitions[i].id == id)
-			return true;
-	return id == RK_NVL_DEFAULT;
-}
-
-static bool ib_in_store(const struct rk_site *site, int fabric, uint16_t pkey)
-{
-	for (size_t i = 0; i < site->n_ib_partitions; i++)
-		if (site->ib_partitions[i].fabric == fabric && site->ib_partitions[i].pkey == pkey)
-			return true;
-	return false;
-}
-
 /* What is there and belongs to no cluster. */
 static void drift_unowned(struct rows *rows, const struct rk_live *live, struct rk_arena *arena)
 {
@@ -150,12 +136,12 @@ static void drift_unowned(struct rows *rows, const struct rk_live *live, struct 
 
 	for (size_t r = 0; r < site->n_racks; r++)
 		for (size_t i = 0; i < live->nvl[r].n; i++)
-			if (!nvl_in_store(site, (int)r, live->nvl[r].parts[i].id))
+			if (!rk_nvl_in_store(site, (int)r, live->nvl[r].parts[i].id))
 				add(rows, "nvlink", rk_arena_printf(arena, "%s/%d", site->racks[r].name, live->nvl[r].parts[i].id), "gpus", "absent", "absent",
 				    rk_arena_printf(arena, "%zu", live->nvl[r].parts[i].n_gpus));
 	for (size_t f = 0; f < site->n_fabrics; f++)
 		for (size_t i = 0; i < live->ib[f].n; i++)
-			if (live->ib[f].parts[i].ours && !ib_in_store(site, (int)f, live->ib[f].parts[i].pkey))
+			if (live->ib[f].parts[i].ours && !rk_ib_in_store(site, (int)f, live->ib[f].parts[i].pkey))
 				add(rows, "infiniband", rk_arena_printf(arena, "%s/0x%04x", site->fabrics[f].name, live->ib[f].parts[i].pkey), "configured", "absent",
 				    "absent", rk_arena_printf(arena, "%zu", live->ib[f].parts[i].n_members));
 	for (size_t t = 0; t < site->n_trays; t++)

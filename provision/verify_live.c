@@ -58,7 +58,8 @@ static void read_fabric(struct rk_live *live, int fabric)
 
 	if (!live->scope->fabrics || !live->scope->fabrics[fabric])
 		return;
-	f->read = live->world->ib->ops->list(live->world->ib, fabric, arena, &f->parts, &f->n, &err) == 0;
+	f->rc = live->world->ib->ops->list(live->world->ib, fabric, arena, &f->parts, &f->n, &err);
+	f->read = f->rc == 0;
 	if (!f->read)
 		f->why = reason(arena, &err);
 	read_tables(live, fabric, arena);
@@ -195,6 +196,22 @@ const struct rk_ib_live *rk_live_ib_part(const struct rk_live *live, int fabric,
 	return NULL;
 }
 
+bool rk_nvl_in_store(const struct rk_site *site, int rack, int id)
+{
+	for (size_t i = 0; i < site->n_nvl_partitions; i++)
+		if (site->nvl_partitions[i].rack == rack && site->nvl_partitions[i].id == id)
+			return true;
+	return id == RK_NVL_DEFAULT;
+}
+
+bool rk_ib_in_store(const struct rk_site *site, int fabric, uint16_t pkey)
+{
+	for (size_t i = 0; i < site->n_ib_partitions; i++)
+		if (site->ib_partitions[i].fabric == fabric && site->ib_partitions[i].pkey == pkey)
+			return true;
+	return pkey == RK_PKEY_DEFAULT;
+}
+
 bool rk_live_port_has(const struct rk_live *live, int hca, unsigned word)
 {
 	for (size_t i = 0; i < live->ports[hca].n_pkeys; i++)
@@ -222,6 +239,7 @@ void rk_member_diff_clear(struct rk_member_diff *diff)
 	free(diff->extra.items);
 	free(diff->unknown.items);
 	free(diff->wrong.items);
+	free(diff->down.items);
 	*diff = (struct rk_member_diff){ .wanted = 0 };
 }
 
@@ -261,11 +279,22 @@ void rk_live_nvl_diff(const struct rk_live *live, int partition, struct rk_arena
 	nvl_extras(live, p, arena, ret);
 }
 
-/* A tenant's port holds its own key and limited membership of the default partition, nothing else. */
-static bool only_ours(const struct rk_ib_port *port, unsigned word)
+/* A shared service (storage): a key outside the pool that the manager's configuration has, in which a tenant is limited. */
+static bool shared_service(const struct rk_live *live, int fabric, unsigned word)
 {
+	const struct rk_fabric *f = &live->site->fabrics[fabric];
+	const struct rk_ib_live *part = word & 0x8000u ? NULL : rk_live_ib_part(live, fabric, (uint16_t)word);
+
+	return part && !part->ours && (word < f->pkey_first || word > f->pkey_last);
+}
+
+/* A tenant's port holds its own key, limited membership of the default partition and of shared services, nothing else. */
+static bool only_ours(const struct rk_live *live, int hca, unsigned word)
+{
+	const struct rk_ib_port *port = &live->ports[hca];
+
 	for (size_t i = 0; i < port->n_pkeys; i++)
-		if (port->pkeys[i] != word && port->pkeys[i] != RK_PKEY_DEFAULT)
+		if (port->pkeys[i] != word && port->pkeys[i] != RK_PKEY_DEFAULT && !shared_service(live, live->site->hcas[hca].fabric, port->pkeys[i]))
 			return false;
 	return true;
 }
@@ -275,6 +304,10 @@ static void ib_member(const struct rk_live *live, int hca, unsigned word, struct
 	const struct rk_ib_port *port = &live->ports[hca];
 
 	d->wanted++;
+	if (port->down) {
+		note(&d->down, rk_hca_label(live->site, hca, arena));
+		return;
+	}
 	if (!port->known) {
 		note_unknown(d, rk_hca_label(live->site, hca, arena), port->why);
 		return;
@@ -283,7 +316,7 @@ static void ib_member(const struct rk_live *live, int hca, unsigned word, struct
 		d->there++;
 	else
 		note(&d->missing, rk_hca_label(live->site, hca, arena));
-	if (!only_ours(port, word))
+	if (!only_ours(live, hca, word))
 		note(&d->wrong, rk_hca_label(live->site, hca, arena));
 }
 

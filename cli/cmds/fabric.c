@@ -263,62 +263,7 @@ static int ib_lint(struct rk_call *call, struct rk_err *err)
 	return findings.n ? rk_err_set(err, RK_UNHEALTHY, "%zu finding%s in %s", findings.n, findings.n == 1 ? "" : "s", file) : 0;
 }
 
-/* ---- isolation and drift ------------------------------------------------------------------------------------------------------------ */
-
-static void isolation_plane(struct rk_call *call, const char *key, const char *plane, const struct rk_plane_check *checks, size_t n)
-{
-	struct rk_jw *w = rk_cell_json(call->out, key);
-
-	rk_jw_array(w);
-	for (size_t i = 0; i < n; i++) {
-		if (!rk_streq(checks[i].plane, plane))
-			continue;
-		const struct {
-			const char *key, *value;
-		} pairs[] = { { "object", checks[i].object }, { "tenant", checks[i].tenant }, { "cluster", checks[i].cluster },
-			      { "verdict", checks[i].verdict }, { "message", checks[i].message } };
-		rk_jw_object(w);
-		for (size_t p = 0; p < RK_ARRAY_SIZE(pairs); p++) {
-			rk_jw_key(w, pairs[p].key);
-			rk_jw_str(w, pairs[p].value);
-		}
-		rk_jw_end(w);
-	}
-	rk_jw_end(w);
-}
-
-static int isolation_verify(struct rk_call *call, struct rk_err *err)
-{
-	struct rk_plane_check *checks = NULL;
-	struct rk_violation *violations = NULL;
-	size_t n = 0, n_violations = 0;
-	int rc = rk_world_drivers(call->world, err);
-
-	if (!rc)
-		rc = rk_isolation_verify(call->world, call->arena, &checks, &n, &violations, &n_violations, err);
-	if (rc && rc != RK_UNHEALTHY && rc != RK_UNREACHABLE)
-		return rc;
-	rk_out_row(call->out);
-	rk_cell_text(call->out, "verdict", rc == RK_UNHEALTHY ? "fail" : rc ? "unknown" : "pass");
-	isolation_plane(call, "nvlink", "nvlink", checks, n);
-	isolation_plane(call, "infiniband", "infiniband", checks, n);
-	struct rk_jw *w = rk_cell_json(call->out, "violations");
-	rk_jw_array(w);
-	for (size_t i = 0; i < n_violations; i++) {
-		const struct {
-			const char *key, *value;
-		} pairs[] = { { "plane", violations[i].plane }, { "what", violations[i].what }, { "tenant_a", violations[i].tenant_a },
-			      { "tenant_b", violations[i].tenant_b } };
-		rk_jw_object(w);
-		for (size_t p = 0; p < RK_ARRAY_SIZE(pairs); p++) {
-			rk_jw_key(w, pairs[p].key);
-			rk_jw_str(w, pairs[p].value);
-		}
-		rk_jw_end(w);
-	}
-	rk_jw_end(w);
-	return rc;
-}
+/* ---- drift ------------------------------------------------------------------------------------------------------------------------ */
 
 static int drift(struct rk_call *call, struct rk_err *err)
 {
@@ -385,13 +330,6 @@ static const struct rk_command ib_rows[] = {
 	  .args = RK_ARGS({ .name = "FILE", .type = RK_ARG_FILE, .required = true, .help = "partitions file" }), .run = ib_lint },
 };
 RK_NOUN(ib, "InfiniBand partitions and wiring", NULL, ib_rows);
-
-static const struct rk_command isolation_rows[] = {
-	{ .noun = "isolation", .verb = "verify", .summary = "prove from the switches and the subnet manager that tenants are apart", .flags = RK_CMD_REMOTE,
-	  .columns = RK_COLUMNS({ "verdict", RK_COL_TEXT }, { "nvlink", RK_COL_JSON, .wide = true }, { "infiniband", RK_COL_JSON, .wide = true }, { "violations", RK_COL_JSON }),
-	  .examples = RK_EXAMPLES("isolation verify"), .run = isolation_verify },
-};
-RK_NOUN(isolation, "isolation between tenants", NULL, isolation_rows);
 
 static const struct rk_command drift_rows[] = {
 	{ .noun = "drift", .summary = "compare wanted, applied and live on all planes", .flags = RK_CMD_REMOTE, .list = true,

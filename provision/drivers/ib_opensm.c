@@ -7,6 +7,8 @@
 #include <sys/random.h>
 
 #include "inventory/base/digest.h"
+#include "inventory/base/map.h"
+#include "inventory/topology.h"
 #include "provision/drivers/partitions_file.h"
 #include "provision/drivers/session.h"
 
@@ -70,14 +72,13 @@ static const char tables_script[] =
 	"xargs -n 16 -P 4 sh -c 'n=$1; shift; for g; do o=$(smpquery -G pkeys \"$g\" 2>&1 </dev/null); r=$?\n"
 	"printf \"%s\\n\" \"$n $g $r\n$o\n$n end\"; done' sh \"$1\"\n";
 
-/* SGID DGID GUID GUID NONCE: no record is also what a port that does not exist gives, hence the second look. */
-static const char path_script[] =
-	"o=$(saquery -p --sgid \"$1\" --dgid \"$2\" 2>&1); r=$?\n"
-	"printf '%s\\n' \"$o\"\n"
-	"[ $r = 0 ] || { echo \"$5 failed\"; exit 0; }\n"
-	"case $o in *PathRecord*) echo \"$5 path\"; exit 0 ;; *ERROR*|*rror:*) echo \"$5 failed\"; exit 0 ;; esac\n"
-	"for g in \"$3\" \"$4\"; do smpquery -G nodeinfo \"$g\" >/dev/null 2>&1 || { echo \"$5 absent $g\"; exit 0; }; done\n"
-	"echo \"$5 none\"\n";
+/* NONCE, lines of SGID DGID GUID GUID on standard input: no record is also what a port that does not exist gives, hence the second look. */
+static const char paths_script[] =
+	"one() { o=$(saquery -p --sgid \"$1\" --dgid \"$2\" 2>&1 </dev/null) || { echo \"$n failed $o\"; return; }\n"
+	" case $o in *PathRecord*) echo \"$n path\"; return ;; *ERROR*|*rror:*) echo \"$n failed $o\"; return ;; esac\n"
+	" for g in \"$3\" \"$4\"; do smpquery -G nodeinfo \"$g\" >/dev/null 2>&1 </dev/null || { echo \"$n absent $g\"; return; }; done\n"
+	" echo \"$n none\"; }\n"
+	"n=$1; while read -r a b c d; do one \"$a\" \"$b\" \"$c\" \"$d\"; done\n";
 
 /* --- plumbing ------------------------------------------------------------------------------------------------------------------ */
 
@@ -374,6 +375,58 @@ static void read_answer(const char *out, const char *mark, struct rk_arena *aren
 	port->why = status == 0 ? "the table is cut short" : rk_first_line(arena, why ? why + strlen("failed:") : text);
 }
 
+/* ibnetdiscover; the lock is held. */
+static int discover(struct opensm *sm, int fabric, struct rk_arena *arena, const char **ret, struct rk_err *err)
+{
+	/* A switch that does not answer is a line on stderr and a picture with a hole: that is no picture. */
+	static const char *const holes[] = { "timed out", "bad status", "failed" };
+	static const char *const argv[] = { "ibnetdiscover", NULL };
+	struct rk_ssh_result r;
+	int rc = run_any(sm, fabric, 120000, argv, NULL, 0, &r, err);
+
+	if (rc == 0) {
+		bool hole = r.status != 0 || r.truncated || r.out.len == 0;
+		for (size_t i = 0; i < RK_ARRAY_SIZE(holes); i++)
+			hole |= strstr(rk_str_text(&r.err), holes[i]) != NULL;
+		if (hole)
+			rc = rk_err_set(err, RK_UNREACHABLE, "the fabric was not seen whole: %s", rk_first_line(arena, rk_str_text(&r.err)));
+		else
+			*ret = rk_arena_strdup(arena, rk_str_text(&r.out));
+	}
+	rk_ssh_result_clear(&r);
+	return rc;
+}
+
+static int sm_discover(struct rk_ib *ib, int fabric, struct rk_arena *arena, const char **ret, struct rk_err *err)
+{
+	struct opensm *sm = (struct opensm *)ib;
+
+	pthread_mutex_lock(&sm->fabrics[fabric].lock);
+	return finish(sm, fabric, discover(sm, fabric, arena, ret, err), err);
+}
+
+/* A port that gives no table is either not in the fabric now, which a whole picture of it shows, or did not answer: not known. */
+static void find_down(struct opensm *sm, int fabric, struct rk_ib_port *ports, size_t n, struct rk_arena *arena)
+{
+	struct rk_topology *topology RK_CLEANUP(rk_cleanup_topology) = NULL;
+	struct rk_map *linked RK_CLEANUP_MAP = rk_map_new();
+	const char *text;
+	size_t unread = 0;
+
+	for (size_t i = 0; i < n; i++)
+		unread += !ports[i].known;
+	if (!unread || discover(sm, fabric, arena, &text, NULL) != 0 || rk_topology_parse("ibnetdiscover", text, strlen(text), &topology, NULL) != 0)
+		return;
+	for (size_t i = 0; i < topology->n_links; i++)
+		if (topology->links[i].port_guid)
+			rk_map_set_u64(linked, topology->links[i].port_guid, i);
+	for (size_t i = 0; i < n; i++)
+		if (!ports[i].known && !rk_map_get_u64(linked, ports[i].guid, NULL)) {
+			ports[i].down = true;
+			ports[i].why = "the port is not in the fabric: its link is down";
+		}
+}
+
 static int sm_tables(struct rk_ib *ib, int fabric, const uint64_t *guids, size_t n, struct rk_arena *arena, struct rk_ib_port *ret, struct rk_err *err)
 {
 	struct opensm *sm = (struct opensm *)ib;
@@ -395,29 +448,8 @@ static int sm_tables(struct rk_ib *ib, int fabric, const uint64_t *guids, size_t
 	if (rc == 0 && r.out.len == 0)
 		rc = rk_err_set(err, RK_UNREACHABLE, "reading P_Key tables: %s", rk_first_line(arena, rk_str_text(&r.err)));
 	rk_ssh_result_clear(&r);
-	return finish(sm, fabric, rc, err);
-}
-
-static int sm_discover(struct rk_ib *ib, int fabric, struct rk_arena *arena, const char **ret, struct rk_err *err)
-{
-	/* A switch that does not answer is a line on stderr and a picture with a hole: that is no picture. */
-	static const char *const holes[] = { "timed out", "bad status", "failed" };
-	static const char *const argv[] = { "ibnetdiscover", NULL };
-	struct opensm *sm = (struct opensm *)ib;
-	struct rk_ssh_result r;
-
-	pthread_mutex_lock(&sm->fabrics[fabric].lock);
-	int rc = run_any(sm, fabric, 120000, argv, NULL, 0, &r, err);
-	if (rc == 0) {
-		bool hole = r.status != 0 || r.truncated || r.out.len == 0;
-		for (size_t i = 0; i < RK_ARRAY_SIZE(holes); i++)
-			hole |= strstr(rk_str_text(&r.err), holes[i]) != NULL;
-		if (hole)
-			rc = rk_err_set(err, RK_UNREACHABLE, "the fabric was not seen whole: %s", rk_first_line(arena, rk_str_text(&r.err)));
-		else
-			*ret = rk_arena_strdup(arena, rk_str_text(&r.out));
-	}
-	rk_ssh_result_clear(&r);
+	if (rc == 0)
+		find_down(sm, fabric, ret, n, arena);
 	return finish(sm, fabric, rc, err);
 }
 
@@ -427,30 +459,40 @@ static const char *gid(struct rk_arena *arena, uint64_t guid)
 			       (unsigned)(guid & 0xffff));
 }
 
-static const char *guid_text(struct rk_arena *arena, uint64_t guid)
+/* The next answer behind *at, as a line in the arena; NULL when there is none. */
+static const char *next_answer(const char **at, const char *mark, struct rk_arena *arena)
 {
-	return rk_arena_printf(arena, "0x%016" PRIx64, guid);
+	const char *found = strstr(*at, mark);
+
+	if (!found)
+		return NULL;
+	*at = found + strlen(mark);
+	return rk_first_line(arena, *at);
 }
 
-static int sm_path(struct rk_ib *ib, int fabric, uint64_t from, uint64_t to, int *ret, struct rk_err *err)
+static void read_path(const char *word, struct rk_arena *arena, struct rk_ib_path *path)
 {
-	struct rk_arena *arena RK_CLEANUP_ARENA = rk_arena_new();
+	path->seen = rk_streq(word, "path") ? RK_PATH_FOUND : rk_streq(word, "none") ? RK_PATH_NONE : RK_PATH_UNKNOWN;
+	if (path->seen != RK_PATH_UNKNOWN)
+		return;
+	path->why = word && rk_starts_with(word, "absent ") ? rk_arena_printf(arena, "the subnet manager does not know the port %s", word + strlen("absent ")) :
+		    word && rk_starts_with(word, "failed ") ? word + strlen("failed ") : "no answer";
+}
+
+static int sm_paths(struct rk_ib *ib, int fabric, struct rk_ib_path *paths, size_t n, struct rk_arena *arena, struct rk_err *err)
+{
 	struct opensm *sm = (struct opensm *)ib;
-	const char *mark = nonce(arena), *argv[] = { "sh", "-c", path_script, "racksh", gid(arena, from), gid(arena, to), guid_text(arena, from),
-						     guid_text(arena, to), mark, NULL };
+	struct rk_str list RK_CLEANUP_STR = RK_STR_INIT;
+	const char *mark = nonce(arena), *argv[] = { "sh", "-c", paths_script, "racksh", mark, NULL };
 	struct rk_ssh_result r;
 
+	for (size_t i = 0; i < n; i++)
+		rk_str_addf(&list, "%s %s 0x%016" PRIx64 " 0x%016" PRIx64 "\n", gid(arena, paths[i].from), gid(arena, paths[i].to), paths[i].from, paths[i].to);
 	pthread_mutex_lock(&sm->fabrics[fabric].lock);
-	int rc = run_any(sm, fabric, 30000, argv, NULL, 0, &r, err);
-	if (rc == 0) {
-		const char *at = strstr(rk_str_text(&r.out), mark), *word = at ? rk_first_line(arena, at + strlen(mark)) : "no answer";
-		if (rk_streq(word, "path") || rk_streq(word, "none"))
-			*ret = rk_streq(word, "path");
-		else if (rk_starts_with(word, "absent"))
-			rc = rk_err_set(err, RK_UNREACHABLE, "the subnet manager does not know the port %s", word + strlen("absent "));
-		else
-			rc = rk_err_set(err, RK_UNREACHABLE, "the path query failed: %s", rk_first_line(arena, rk_str_text(&r.out)));
-	}
+	int rc = run_any(sm, fabric, 30000 + (int)n * MS_PER_PORT, argv, rk_str_text(&list), list.len, &r, err);
+	const char *at = rk_str_text(&r.out);
+	for (size_t i = 0; i < n; i++)
+		read_path(next_answer(&at, mark, arena), arena, &paths[i]);
 	rk_ssh_result_clear(&r);
 	return finish(sm, fabric, rc, err);
 }
@@ -467,7 +509,7 @@ static void sm_free(struct rk_ib *ib)
 	free(sm);
 }
 
-static const struct rk_ib_ops ops = { sm_list, sm_set, sm_tables, sm_discover, sm_path, sm_free };
+static const struct rk_ib_ops ops = { sm_list, sm_set, sm_tables, sm_discover, sm_paths, sm_free };
 
 int rk_ib_opensm(const struct rk_driver_env *env, struct rk_ib **ret, struct rk_err *err)
 {

@@ -12,6 +12,7 @@
 
 #include "inventory/site_file.h"
 #include "provision/cluster.h"
+#include "provision/isolation.h"
 #include "provision/sim.h"
 
 /* Two racks of two trays: a cluster of one VM in each rack touches every plane and every serial lane. */
@@ -137,17 +138,16 @@ static void assert_nothing(struct fixture *f)
 /* All of it everywhere, and isolated. */
 static void assert_all(struct fixture *f)
 {
-	struct rk_plane_check *checks;
-	struct rk_violation *violations;
+	struct rk_isolation isolation;
 	struct rk_hv_domain *domains;
-	size_t n, n_violations, running = 0;
+	size_t n, running = 0;
 
 	OK(rk_world_refresh(&f->world, err));
 	assert_int_equal(f->world.site->n_clusters, 1);
 	assert_int_equal(f->world.site->clusters[0].state, RK_CLUSTER_READY);
 	assert_int_equal(f->world.site->n_vms, 2);
-	OK(rk_isolation_verify(&f->world, f->arena, &checks, &n, &violations, &n_violations, err));
-	assert_int_equal(n_violations, 0);
+	OK(rk_isolation_verify(&f->world, true, f->arena, &isolation, err));
+	assert_int_equal(isolation.n_violations, 0);
 	for (int t = 0; t < (int)f->world.site->n_trays; t++) {
 		OK(f->world.hv->ops->domain_list(f->world.hv, t, f->arena, &domains, &n, err));
 		for (size_t i = 0; i < n; i++)
