@@ -93,6 +93,7 @@ struct rk_tray {
 	const char *faulty;          /* reason, or NULL: erase or reset failed, not free */
 	const char *offline;         /* reason, or NULL */
 	const char *leak;            /* what the leak detectors say, or NULL: never powered on while set */
+	const char *versions;        /* JSON object of texts: what it was seen to run, keys as in the site's `versions`; NULL: never read */
 	int vm;                      /* index into vms, or RK_NONE */
 	bool spare;                  /* counted as a spare of its rack now */
 };
@@ -200,6 +201,7 @@ struct rk_site {
 	struct rk_arena *arena;      /* owns everything below */
 	const char *name, *region;
 	int64_t revision;            /* of the store; 0 for a file */
+	int64_t read_unix_ms;        /* when it was read from the store; reservations are judged at this time. 0 for a file */
 	struct rk_network network;
 	const char *pool;            /* storage pool on the trays; "default" */
 	struct rk_hypervisor hypervisor;

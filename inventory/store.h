@@ -42,6 +42,8 @@ int rk_store_set_tray_faulty(struct rk_store *store, const char *tray, const cha
 int rk_store_set_tray_offline(struct rk_store *store, const char *tray, const char *reason, struct rk_err *err);
 /* What a leak detector says; NULL when it is dry again. */
 int rk_store_set_tray_leak(struct rk_store *store, const char *tray, const char *what, struct rk_err *err);
+/* What a tray was seen to run: JSON object with the keys of the site's `versions`; NULL when it is no longer known. */
+int rk_store_set_tray_versions(struct rk_store *store, const char *tray, const char *versions, struct rk_err *err);
 int rk_store_add_image(struct rk_store *store, const struct rk_image *image, struct rk_err *err);
 int rk_store_remove_image(struct rk_store *store, const char *name, struct rk_err *err); /* RK_CONFLICT while a cluster uses it */
 int rk_store_add_reservation(struct rk_store *store, const char *tenant, const char *racks, int count, int64_t from_unix_ms, int64_t to_unix_ms,

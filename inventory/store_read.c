@@ -405,7 +405,7 @@ static int read_tray_mark(void *ctx, const struct rk_db_row *row, struct rk_err 
 	struct rk_tray *t = &r->site->trays[at];
 	const struct {
 		const char *mark, **field;
-	} fields[] = { { "cordon", &t->cordon }, { "faulty", &t->faulty }, { "offline", &t->offline }, { "leak", &t->leak } };
+	} fields[] = { { "cordon", &t->cordon }, { "faulty", &t->faulty }, { "offline", &t->offline }, { "leak", &t->leak }, { "versions", &t->versions } };
 	for (size_t i = 0; i < RK_ARRAY_SIZE(fields); i++)
 		if (rk_streq(fields[i].mark, mark))
 			*fields[i].field = text(r, row, 2);
@@ -466,6 +466,7 @@ static int make_room(void *ctx, const struct rk_db_row *row, struct rk_err *err)
 		memcpy(rooms[i].array, &room, sizeof(room));
 	}
 	s->revision = rk_db_int(row, (int)RK_ARRAY_SIZE(rooms));
+	s->read_unix_ms = rk_store_now_ms();
 	return 0;
 }
 

@@ -350,6 +350,11 @@ int rk_store_set_tray_leak(struct rk_store *store, const char *tray, const char 
 	return set_mark(store, "tray", tray, "leak", what, err);
 }
 
+int rk_store_set_tray_versions(struct rk_store *store, const char *tray, const char *versions, struct rk_err *err)
+{
+	return set_mark(store, "tray", tray, "versions", versions, err);
+}
+
 static int there_already(struct rk_store *store, const char *kind, const char *sql, const char *name, struct rk_err *err)
 {
 	bool there;

@@ -277,14 +277,21 @@ static struct member *name_members(struct rk_arena *arena, const char *cluster, 
 /* Trays taken as lost are marked offline in a copy of the trays. */
 static int lose(struct rk_world *world, const char *what_if, struct rk_arena *arena, struct rk_site *copy, struct rk_err *err)
 {
+	const char *selection = rk_starts_with(what_if, "lose=") ? what_if + strlen("lose=") : NULL;
 	int *lost;
 	size_t n;
-	int rc = rk_select_racks(world->site, what_if, NULL, arena, &lost, &n, err);
+
+	if (!selection) {
+		rk_err_set(err, RK_INVALID, "unknown supposition \"%s\"", what_if);
+		rk_err_hint(err, "--what-if lose=SEL, e.g. lose=r03 or lose=r01-t[01-04]");
+		return RK_INVALID;
+	}
+	int rc = rk_select_racks(world->site, selection, NULL, arena, &lost, &n, err);
 	bool racks = rc == 0;
 
 	if (rc == RK_NOT_FOUND) {
 		rk_err_clear(err);
-		rc = rk_select_trays(world->site, what_if, NULL, arena, &lost, &n, err);
+		rc = rk_select_trays(world->site, selection, NULL, arena, &lost, &n, err);
 	}
 	if (rc)
 		return rc;
@@ -444,9 +451,7 @@ static int journal_create(struct rk_world *world, const struct rk_spec *spec, co
 
 static int no_room(const struct rk_world *world, const struct rk_placement *p, const struct rk_spec *spec, struct rk_err *err)
 {
-	rk_err_set(err, RK_NO_CAPACITY, "%d VMs of size %s in segments of %d cannot be placed", spec->count, spec->size, p->segment);
-	if (p->suggestion)
-		rk_err_hint(err, "%s", p->suggestion);
+	rk_place_refused(spec, p, err);
 	for (size_t i = 0; i < p->n_reasons; i++)
 		rk_err_detail(err, "%s: %s", world->site->racks[p->reasons[i].rack].name, p->reasons[i].why);
 	return RK_NO_CAPACITY;

@@ -8,7 +8,7 @@ struct rk_cluster_plan {
 	struct rk_placement placement;
 	struct rk_plan *plan;             /* NULL when not feasible; rk_plan_free */
 };
-/* what_if: nodeset of racks or trays taken as lost, or NULL. */
+/* what_if: "lose=SEL" with racks or trays that are taken as lost, or NULL. */
 int rk_cluster_plan(struct rk_world *world, const struct rk_spec *spec, const char *what_if, struct rk_arena *arena, struct rk_cluster_plan *ret,
 		    struct rk_err *err);
 /* Converges: a cluster that exists with the same spec and is ready is 0; a half-made one is resumed; another spec is RK_CONFLICT. */

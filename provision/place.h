@@ -1,12 +1,28 @@
-/* Placement: pure function from (snapshot, spec) to (trays, reasons, what is left). Deterministic. */
+/* Placement: pure function from (snapshot, spec) to (trays, reasons, what is left). Deterministic.
+ *
+ * Hard rules, in the order in which they are named as reasons: asked for (`racks`), size fits, rack not cordoned, no leak alarm (two leaking
+ * trays), not reserved for others, enough trays (healthy, free, not cordoned, no leak, rail-complete, on the rack's InfiniBand fabric, at the
+ * version baseline, spares kept), power and cooling budget, maxRacks, one InfiniBand fabric per cluster, tenant quota, trays that are reserved by
+ * number. Clusters have no end, so a reservation of others counts from the moment it is made until it ends. */
 #pragma once
 #include "inventory/model.h"
 #include "vmspec/vmspec.h"
+
+/* Segments whose number is reported: 18, 16, 8 and 4 VMs. */
+enum { RK_SEGMENT_KINDS = 4 };
+extern const int rk_segment_sizes[RK_SEGMENT_KINDS];
 
 struct rk_place_reason {
 	int rack;
 	const char *verdict;              /* "chosen" | "possible" | "refused" */
 	const char *why;                  /* "14 free, needs 18" */
+};
+/* A change that alone would make an infeasible placement possible. */
+struct rk_place_change {
+	const char *kind;                 /* count | segment | max_racks | racks | spares | uncordon | reservation | quota */
+	int value;                        /* count, segment, max_racks: what would fit; else 0 */
+	const char *objects;              /* uncordon: nodeset of trays or racks; reservation: "2,5"; else NULL */
+	const char *text;                 /* "uncordon r01-t[03-04]" */
 };
 struct rk_placement {
 	bool feasible;
@@ -14,11 +30,29 @@ struct rk_placement {
 	int *trays; size_t n_trays;       /* one per VM, in VM order; empty when not feasible */
 	struct rk_place_reason *reasons; size_t n_reasons; /* exactly one per rack, in rack order */
 	double kw_added;
-	double fragmentation_after;       /* ext_frag(16) of field/ecosystem.md 4.1 after it */
-	const char *suggestion;           /* smallest change that would make it possible, or NULL */
+	double fragmentation_after;       /* ext_frag(16) of field/ecosystem.md 4.1 after it: share of the free trays outside whole 16-VM segments */
+	int segments_after[RK_SEGMENT_KINDS]; /* segments of rk_segment_sizes that still fit afterwards */
+	const char *limit;                /* what forbids it whatever the racks (a quota), or NULL */
+	const char *suggestion;           /* the changes in one sentence, or NULL when feasible */
+	struct rk_place_change *changes; size_t n_changes;
 	const char *warning;              /* or NULL */
 };
 /* keep: trays the cluster holds already (grow), may be NULL; the result adds spec->count - n_keep. All in the arena.
  * Not feasible is 0 with feasible = false; RK_INVALID/RK_NOT_FOUND only for bad input (unknown size, rack, tenant). */
 int rk_place(const struct rk_site *site, const struct rk_spec *spec, const struct rk_size *size, const int *keep, size_t n_keep,
 	     struct rk_arena *arena, struct rk_placement *ret, struct rk_err *err);
+/* RK_NO_CAPACITY with the limit or the size of what was asked for, and the suggestion as hint. */
+int rk_place_refused(const struct rk_spec *spec, const struct rk_placement *placement, struct rk_err *err);
+
+/* What the site can still take, spares, power and marks honoured, reservations not: how many trays and how many segments of each kind, now and
+ * after losing whichever single rack hurts most. */
+struct rk_capacity {
+	int free, whole_racks, largest;   /* trays; racks with every tray free; most VMs that fit in one rack */
+	int reserved;                     /* free trays that reservations keep for somebody */
+	int segments[RK_SEGMENT_KINDS], segments_less_one_rack[RK_SEGMENT_KINDS];
+	double fragmentation;             /* ext_frag(16) */
+};
+void rk_capacity(const struct rk_site *site, struct rk_capacity *ret);
+
+/* Power of a rack in kW: sum over its allocated trays, by the size of the VM on them or else the rack's profile. */
+double rk_power_committed(const struct rk_site *site, int rack);

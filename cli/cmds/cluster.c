@@ -223,6 +223,49 @@ static void plan_steps(struct rk_call *call, const struct rk_plan *plan)
 	rk_jw_end(w);
 }
 
+/* The trays chosen in a rack, folded; "" when there is none. */
+static const char *trays_in(struct rk_call *call, const struct rk_placement *p, int rack)
+{
+	const struct rk_site *site = call->world->site;
+	const char **names = rk_arena_array(call->arena, (size_t)site->racks[rack].n_trays + 1, sizeof(*names));
+	size_t n = 0;
+
+	for (size_t i = 0; i < p->n_trays; i++)
+		if (site->trays[p->trays[i]].rack == rack)
+			names[n++] = site->trays[p->trays[i]].name;
+	return n ? rk_nodeset_fold(call->arena, names, n) : "";
+}
+
+/* What is left, and what would help; for people one line per rack. */
+static void plan_after(struct rk_call *call, const struct rk_placement *p)
+{
+	struct rk_jw *w = rk_cell_json(call->out, "segments_after");
+
+	rk_jw_object(w);
+	for (int k = 0; k < RK_SEGMENT_KINDS; k++)
+		pair_int(w, rk_arena_printf(call->arena, "%d", rk_segment_sizes[k]), p->segments_after[k]);
+	rk_jw_end(w);
+	rk_cell_text(call->out, "limit", p->limit);
+	w = rk_cell_json(call->out, "changes");
+	rk_jw_array(w);
+	for (size_t i = 0; i < p->n_changes; i++) {
+		rk_jw_object(w);
+		pair_str(w, "kind", p->changes[i].kind);
+		if (p->changes[i].value)
+			pair_int(w, "value", p->changes[i].value);
+		if (p->changes[i].objects)
+			pair_str(w, "objects", p->changes[i].objects);
+		pair_str(w, "text", p->changes[i].text);
+		rk_jw_end(w);
+	}
+	rk_jw_end(w);
+	for (size_t i = 0; i < p->n_reasons; i++) {
+		const struct rk_place_reason *r = &p->reasons[i];
+		const char *trays = trays_in(call, p, r->rack);
+		rk_out_note(call->out, "%s: %s (%s%s%s)", call->world->site->racks[r->rack].name, r->why, r->verdict, *trays ? ": " : "", trays);
+	}
+}
+
 static int plan_spec(struct rk_call *call, const struct rk_spec *spec, struct rk_err *err)
 {
 	struct rk_cluster_plan cp;
@@ -236,15 +279,13 @@ static int plan_spec(struct rk_call *call, const struct rk_spec *spec, struct rk
 	plan_steps(call, cp.plan);
 	rk_cell_real(call->out, "power_kw_added", cp.placement.kw_added);
 	rk_cell_real(call->out, "fragmentation_after", cp.placement.fragmentation_after);
+	plan_after(call, &cp.placement);
 	rk_plan_free(cp.plan);
 	if (cp.placement.warning)
 		rk_out_note(call->out, "warning: %s", cp.placement.warning);
 	if (cp.placement.feasible)
 		return 0;
-	rk_err_set(err, RK_NO_CAPACITY, "%d VMs of size %s in segments of %d cannot be placed", spec->count, spec->size, cp.placement.segment);
-	if (cp.placement.suggestion)
-		rk_err_hint(err, "%s", cp.placement.suggestion);
-	return RK_NO_CAPACITY;
+	return rk_place_refused(spec, &cp.placement, err);
 }
 
 static int plan(struct rk_call *call, struct rk_err *err)
@@ -289,8 +330,9 @@ static int delete(struct rk_call *call, struct rk_err *err)
 #define SPEC_ARG RK_ARGS({ .name = "SPEC", .type = RK_ARG_FILE, .required = true, .help = "cluster spec (racksh-cluster(5)); - is standard input" })
 #define CLUSTER_ARG RK_ARGS({ .name = "CLUSTER", .type = RK_ARG_CLUSTER, .required = true, .help = "name of a cluster" })
 #define PLAN_COLUMNS                                                                                                             \
-	RK_COLUMNS({ "feasible", RK_COL_BOOL }, { "placement", RK_COL_JSON }, { "steps", RK_COL_JSON, .wide = true }, { "power_kw_added", RK_COL_REAL }, \
-		   { "fragmentation_after", RK_COL_REAL })
+	RK_COLUMNS({ "feasible", RK_COL_BOOL }, { "placement", RK_COL_JSON, .wide = true }, { "steps", RK_COL_JSON, .wide = true },                  \
+		   { "power_kw_added", RK_COL_REAL }, { "fragmentation_after", RK_COL_REAL }, { "segments_after", RK_COL_JSON },                    \
+		   { "limit", RK_COL_TEXT, .wide = true }, { "changes", RK_COL_JSON, .wide = true })
 
 static const struct rk_command rows[] = {
 	{ .noun = "cluster", .verb = "list", .summary = "list the clusters", .list = true, .examples = RK_EXAMPLES("cluster list"), .run = list,
@@ -300,9 +342,11 @@ static const struct rk_command rows[] = {
 	  .columns = RK_COLUMNS({ "name", RK_COL_TEXT }, { "tenant", RK_COL_TEXT }, { "size", RK_COL_TEXT }, { "state", RK_COL_TEXT }, { "vms", RK_COL_JSON },
 				{ "nvlink", RK_COL_JSON }, { "infiniband", RK_COL_JSON }, { "placement", RK_COL_JSON }, { "validation", RK_COL_JSON }) },
 	{ .noun = "cluster", .verb = "plan", .summary = "say where a cluster would go and why, change nothing", .args = SPEC_ARG,
-	  .options = RK_ARGS({ .name = "what-if", .type = RK_ARG_TEXT, .help = "racks or trays taken as lost" }), .columns = PLAN_COLUMNS,
-	  .description = "Every rack is named with its verdict and the reason. An infeasible plan is printed too and ends with code 5.",
-	  .examples = RK_EXAMPLES("cluster plan tests/examples/cluster-a.json", "cluster plan tests/examples/cluster-a.json -o json"), .run = plan },
+	  .options = RK_ARGS({ .name = "what-if", .type = RK_ARG_TEXT, .help = "lose=SEL: plan as if these racks or trays were lost" }), .columns = PLAN_COLUMNS,
+	  .description = "Every rack is named with its verdict and the reason. An infeasible plan is printed too and ends with code 5; \"changes\" are the single changes "
+			 "that would make it possible: fewer VMs, a smaller segment, cordons or reservations that are in the way.",
+	  .examples = RK_EXAMPLES("cluster plan tests/examples/cluster-a.json", "cluster plan tests/examples/cluster-a.json -o json",
+				  "cluster plan tests/examples/cluster-a.json --what-if lose=r01-t[01-03]"), .run = plan },
 	{ .noun = "cluster", .verb = "create", .summary = "make a cluster: VMs, NVLink partitions and PKey in one journalled operation", .args = SPEC_ARG,
 	  .flags = RK_CMD_CHANGES | RK_CMD_REMOTE, .columns = PLAN_COLUMNS,
 	  .description = "Every effect is read back before the next step. A failure rolls everything back; after kill -9 see racksh op list. Creating a cluster "
