@@ -389,7 +389,7 @@ static void services(const struct guest *g)
 {
 	static const char *const units[][4] = { { "nvidia-imex", "active", "running", "enabled" }, { "nvidia-persistenced", "active", "running", "enabled" },
 						{ "nvidia-dcgm", "active", "running", "enabled" }, { "nvidia-fabricmanager", "inactive", "dead", "disabled" },
-						{ "chrony", "active", "running", "enabled" } };
+						{ "chrony", "active", "running", "enabled" }, { "imex-channel0", "active", "", "" } };
 
 	for (size_t i = 0; i < RK_ARRAY_SIZE(units); i++)
 		rk_str_addf(g->out, "%sId=%s.service\nLoadState=loaded\nActiveState=%s\nSubState=%s\nUnitFileState=%s\n", i ? "\n" : "", units[i][0], units[i][1],

@@ -3,45 +3,66 @@
 
 #include "provision/health/parse.h"
 
+enum { DETECTORS_MAX = 256 };
+
+struct leak {
+	struct rk_metrics *m;
+	int n;
+	bool list; /* a collection was seen */
+};
+
+static void detector(struct leak *leak, const struct rk_jnode *node)
+{
+	struct rk_metrics *m = leak->m;
+	const struct rk_jnode *status = rk_jget(node, "Status");
+	const char *id = rk_jstr(rk_jget(node, "Id")), *state = rk_jstr(rk_jget(node, "DetectorState"));
+	const char *enabled = rk_jstr(rk_jget(status, "State")), *health = rk_jstr(rk_jget(status, "Health"));
+	const char *label = rk_labelf(m, "detector=%.40s", id ? id : "?");
+
+	if (leak->n++ > DETECTORS_MAX)
+		return;
+	if (enabled && strcmp(enabled, "Enabled") != 0)
+		rk_metric_absent(m, "leak.state", label, enabled);
+	else if (state || health) /* old firmware tells the health alone */
+		rk_metric_value(m, "leak.state", label, state ? state : health, false);
+	else
+		rk_metric_absent(m, "leak.state", label, id ? "no DetectorState" : "not expanded");
+}
+
+/* The collection with its members expanded, or one document per detector. */
 static void detectors(void *ctx, const struct rk_jnode *root)
 {
-	struct rk_metrics *m = ctx;
-	int n = 0;
+	struct leak *leak = ctx;
 
-	RK_JEACH(member, rk_jget(root, "Members")) {
-		const char *id = rk_jstr(rk_jget(member, "Id")), *state = rk_jstr(rk_jget(member, "DetectorState"));
-		const char *enabled = rk_jstr(rk_jget(rk_jget(member, "Status"), "State"));
-		const char *label = rk_labelf(m, "detector=%.40s", id ? id : "?");
-		if (n++ > 256)
-			return;
-		if (enabled && strcmp(enabled, "Enabled") != 0)
-			rk_metric_absent(m, "leak.state", label, enabled);
-		else if (state)
-			rk_metric_value(m, "leak.state", label, state, false);
-		else
-			rk_metric_absent(m, "leak.state", label, id ? "no DetectorState" : "not expanded");
-	}
-	if (rk_jget(root, "Members"))
-		rk_metric_number(m, "leak.detectors", "", n);
+	leak->list |= rk_jget(root, "Members") != NULL;
+	RK_JEACH(member, rk_jget(root, "Members"))
+		detector(leak, member);
+	if (rk_jget(root, "DetectorState"))
+		detector(leak, root);
 }
 
 void rk_parse_leak(const struct rk_evidence *evidence, struct rk_metrics *ret)
 {
+	struct leak leak = { .m = ret };
 	bool cut;
 
-	if (rk_json_docs(ret, evidence, detectors, ret, &cut) == 0 && cut)
+	rk_json_docs(ret, evidence, detectors, &leak, &cut);
+	if (cut)
 		rk_metric_absent(ret, "leak.state", "", "truncated");
+	if (leak.n || leak.list)
+		rk_metric_number(ret, "leak.detectors", "", leak.n);
 }
 
 static void power(void *ctx, const struct rk_jnode *root)
 {
 	struct rk_metrics *m = ctx;
-	const struct rk_jnode *watts = rk_jget(root, "PowerWatts"), *limit = rk_jget(root, "PowerLimitWatts");
+	const struct rk_jnode *watts = rk_jget(root, "PowerWatts"), *limit = rk_jget(root, "PowerLimitWatts"), *control = rk_jget(root, "PowerControl");
 	double v;
 
-	if (rk_jdouble(rk_jget(watts, "Reading"), &v))
+	/* EnvironmentMetrics of today, or the Power resource of older BMCs. */
+	if (rk_jdouble(rk_jget(watts, "Reading"), &v) || rk_jdouble(rk_jget(control ? control->child : NULL, "PowerConsumedWatts"), &v))
 		rk_metric_number(m, "power.watts", "", v);
-	else if (watts)
+	else if (watts || control)
 		rk_metric_absent(m, "power.watts", "", "no reading");
 	if (rk_jdouble(rk_jget(limit, "AllowableMax"), &v))
 		rk_metric_number(m, "power.max_watts", "", v);

@@ -2,30 +2,49 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "inventory/base/map.h"
 #include "inventory/base/nodeset.h"
 #include "inventory/base/str.h"
 #include "provision/health/judge.h"
 
 enum { CAUSES_MAX = 32 };
 
-/* Most fundamental first. A partition comes before what is built on it; a link that is down may be the sign of all before it. */
+/* Most fundamental first. A partition comes before what is built on it; a link that is down may be the sign of all before it.
+ * after: causes (bits of this table) that already explain this one, on the same target or, with `domain`, anywhere in its NVLink domain.
+ * A cause in its own list is named once per target, by the first rule that finds it. An explained fault stays in the rows of the report; blaming it here would send people to the wrong place. */
+enum cause { DRIVER, PARTITION, FABRIC, IMEX_LIST, IMEX_VERSION, IMEX_CHANNEL, IMEX_SERVICE, IMEX, XID, GPU, LINK, PKEY, IB_LINK, COOLING, HOST, SITE, CAUSES };
+#define BIT(cause) (1u << (cause))
+#define NVLINK_CHAIN (BIT(DRIVER) | BIT(PARTITION) | BIT(FABRIC) | BIT(IMEX_LIST) | BIT(IMEX_VERSION) | BIT(IMEX_CHANNEL) | BIT(IMEX_SERVICE))
 static const struct {
 	const char *name, *words;
-} causes[] = {
-	{ "driver", "GPU driver" },
-	{ "partition", "NVLink partition" },
-	{ "fabric", "NVLink fabric registration" },
-	{ "imex-list", "IMEX node list" },
-	{ "imex-version", "IMEX version" },
-	{ "imex-channel", "IMEX channel device" },
-	{ "imex", "IMEX domain" },
-	{ "xid", "GPU fault" },
-	{ "gpu", "GPU" },
-	{ "link", "NVLink" },
-	{ "pkey", "InfiniBand partition" },
-	{ "ib-link", "InfiniBand port" },
-	{ "cooling", "liquid cooling" },
-	{ "host", "host" },
+	unsigned after;
+	bool domain;
+} causes[CAUSES] = {
+	[DRIVER] = { "driver", "GPU driver", BIT(DRIVER), false },
+	[PARTITION] = { "partition", "NVLink partition", BIT(DRIVER) | BIT(PARTITION), false },
+	[FABRIC] = { "fabric", "NVLink fabric registration", BIT(DRIVER) | BIT(PARTITION) | BIT(FABRIC), false },
+	[IMEX_LIST] = { "imex-list", "IMEX node list", BIT(IMEX_LIST), false },
+	[IMEX_VERSION] = { "imex-version", "IMEX version", BIT(IMEX_VERSION), false },
+	[IMEX_CHANNEL] = { "imex-channel", "IMEX channel device", BIT(IMEX_CHANNEL), false },
+	[IMEX_SERVICE] = { "imex-service", "IMEX service", BIT(IMEX_LIST) | BIT(IMEX_VERSION) | BIT(IMEX_SERVICE), false },
+	[IMEX] = { "imex", "IMEX domain", NVLINK_CHAIN, true },
+	[XID] = { "xid", "GPU fault", 0, false },
+	[GPU] = { "gpu", "GPU", BIT(DRIVER), false },
+	[LINK] = { "link", "NVLink", BIT(DRIVER) | BIT(LINK), false },
+	[PKEY] = { "pkey", "InfiniBand partition", BIT(PKEY), false },
+	[IB_LINK] = { "ib-link", "InfiniBand port", BIT(IB_LINK), false },
+	[COOLING] = { "cooling", "liquid cooling", 0, false },
+	[HOST] = { "host", "host", 0, false },
+	[SITE] = { "site", "check of the site", 0, false },
+};
+
+struct causes {
+	struct rk_judge *j;
+	struct rk_report *report;
+	unsigned *target;    /* per target: causes named so far */
+	struct rk_map *keys; /* "cluster/rack" -> index into domain */
+	unsigned *domain;    /* per domain */
+	size_t *domain_of;   /* per target */
 };
 
 struct bucket {
@@ -58,36 +77,69 @@ static const char *wanted_partition(struct rk_judge *j, const char *cause, const
 	return nvlink && partition ? rk_arena_printf(j->arena, " in NVLink partition %d", partition) : "";
 }
 
-static void add(struct rk_judge *j, struct rk_report *ret, const struct rk_rule *rule, const char *words, const struct bucket *b)
+static void add(struct causes *c, const struct rk_rule *rule, enum cause cause, const struct bucket *b)
 {
-	if (ret->n_root_causes == CAUSES_MAX)
+	struct rk_judge *j = c->j;
+	const char *hint = rule->hint ? rk_arena_printf(j->arena, "; %s", rule->hint) : "";
+
+	if (c->report->n_root_causes == CAUSES_MAX)
 		return;
-	ret->root_causes[ret->n_root_causes++] =
-		rk_arena_printf(j->arena, "%s: %s%s: %s (found %s, expected %s)", words, where(j, b->targets, b->n), wanted_partition(j, rule->cause, b),
-				rule->message ? rule->message : rule->id, b->value ? b->value : "nothing", b->expected ? b->expected : "otherwise");
+	c->report->root_causes[c->report->n_root_causes++] =
+		rk_arena_printf(j->arena, "%s: %s%s: %s (found %s, expected %s)%s", causes[cause].words, where(j, b->targets, b->n),
+				wanted_partition(j, rule->cause, b), rule->message ? rule->message : rule->id, b->value ? b->value : "nothing",
+				b->expected ? b->expected : "otherwise", hint);
+}
+
+static void note(struct causes *c, enum cause cause, size_t target)
+{
+	c->target[target] |= BIT(cause);
+	c->domain[c->domain_of[target]] |= BIT(cause);
+}
+
+/* A measurement under load suffers from every other fault of its target; what it finds beyond them is a cause of its own. */
+static bool explained(const struct causes *c, const struct rk_rule *rule, enum cause cause, size_t target)
+{
+	unsigned known = causes[cause].domain ? c->domain[c->domain_of[target]] : c->target[target];
+
+	if (rk_starts_with(rule->id, "act."))
+		return c->target[target] || (c->domain[c->domain_of[target]] & NVLINK_CHAIN);
+	return (known & causes[cause].after) != 0;
+}
+
+static bool failed(const struct causes *c, const struct rk_rule *rule, size_t r, enum cause cause, size_t target)
+{
+	const struct rk_outcome *o = rk_outcome_of(c->j, r, target);
+
+	return o->applies && o->verdict == RK_V_FAIL && !explained(c, rule, cause, target);
 }
 
 /* Failed targets of one rule, one root cause per value. */
-static void rule_causes(struct rk_judge *j, size_t r, const char *words, struct rk_report *ret)
+static void rule_causes(struct causes *c, size_t r, enum cause cause)
 {
+	struct rk_judge *j = c->j;
 	const struct rk_rule *rule = &j->profile->rules[r];
-	bool *done = rk_xcalloc(j->n + 1, sizeof(*done));
+	struct rk_map *values RK_CLEANUP_MAP = rk_map_new();
+	struct {
+		struct bucket *items;
+		size_t n, cap;
+	} buckets = { 0 };
 
 	for (size_t i = 0; i < j->n; i++) {
 		const struct rk_outcome *o = rk_outcome_of(j, r, i);
-		if (done[i] || !o->applies || o->verdict != RK_V_FAIL)
+		size_t at;
+		if (!failed(c, rule, r, cause, i))
 			continue;
-		struct bucket b = { o->value, o->expected, rk_arena_array(j->arena, j->n, sizeof(size_t)), 0 };
-		for (size_t k = i; k < j->n; k++) {
-			const struct rk_outcome *other = rk_outcome_of(j, r, k);
-			if (!other->applies || other->verdict != RK_V_FAIL || !rk_streq(other->value, o->value) || !rk_streq(other->expected, o->expected))
-				continue;
-			done[k] = true;
-			b.targets[b.n++] = k;
+		const char *key = rk_arena_printf(j->arena, "%s|%s", o->value ? o->value : "", o->expected ? o->expected : "");
+		if (!rk_map_get(values, key, &at)) {
+			at = buckets.n;
+			rk_map_set(values, key, at);
+			*rk_vec_push(&buckets) = (struct bucket){ o->value, o->expected, rk_arena_array(j->arena, j->n, sizeof(size_t)), 0 };
 		}
-		add(j, ret, rule, words, &b);
+		buckets.items[at].targets[buckets.items[at].n++] = i;
 	}
-	free(done);
+	for (size_t i = 0; i < buckets.n; i++)
+		add(c, rule, cause, &buckets.items[i]);
+	free(buckets.items);
 }
 
 static const struct rk_metric *metric(const struct rk_judge *j, size_t target, const char *name)
@@ -121,38 +173,152 @@ static int by_time(const void *a, const void *b)
 }
 
 /* One sick GPU makes its peers log faults too: the earliest one that is no echo is the cause; echoes are named only when alone. */
-static void xid_causes(struct rk_judge *j, size_t r, const char *words, struct rk_report *ret)
+static void xid_causes(struct causes *c, size_t r, enum cause cause)
 {
+	struct rk_judge *j = c->j;
+	struct rk_report *ret = c->report;
 	struct xid *found = rk_xcalloc(j->n + 1, sizeof(*found));
 	size_t n = 0;
 
 	for (size_t i = 0; i < j->n; i++) {
-		const struct rk_outcome *o = rk_outcome_of(j, r, i);
 		const struct rk_metric *first = metric(j, i, "xid.first"), *echo = metric(j, i, "xid.first.sympathetic");
 		const struct rk_metric *time = metric(j, i, "xid.first.time");
-		if (!o->applies || o->verdict != RK_V_FAIL || !first || !first->text)
+		if (!first || !first->text || !failed(c, &j->profile->rules[r], r, cause, i))
 			continue;
 		found[n++] = (struct xid){ i, echo && echo->number > 0, time && time->type == RK_METRIC_NUMBER ? time->number : 1e300, first->text };
 	}
 	qsort(found, n, sizeof(*found), by_time);
 	for (size_t i = 0; i < n && ret->n_root_causes < CAUSES_MAX && (i == 0 || !found[i].sympathetic); i++)
-		ret->root_causes[ret->n_root_causes++] =
-			rk_arena_printf(j->arena, "%s: %s: %s%s", words, where(j, &found[i].target, 1), found[i].text, i == 0 && n > 1 ? ", the earliest" : "");
+		ret->root_causes[ret->n_root_causes++] = rk_arena_printf(j->arena, "%s: %s: %s%s", causes[cause].words, where(j, &found[i].target, 1),
+									 found[i].text, i == 0 && n > 1 ? ", the earliest" : "");
 	free(found);
+}
+
+/* The nodes that are not READY, by the address the others know them by: a node that is down cannot speak for itself, and its peers must
+ * not be blamed for seeing it. */
+struct sick_nodes {
+	struct rk_map *seen;
+	const char **names;
+	size_t n;
+	size_t *targets, n_targets; /* who saw them */
+};
+
+/* Who has this address or host name; NULL when no target of the run. */
+static const char *node_name(struct rk_judge *j, const struct rk_metrics *m, const char *label)
+{
+	const struct rk_metric *host = rk_metric_find(m, "imex.node.host", label), *name = rk_metric_find(m, "imex.node.name", label);
+
+	for (size_t i = 0; i < j->n; i++) {
+		const struct rk_target *t = j->targets[i].target;
+		if ((host && rk_streq(t->address, host->text)) || (name && (rk_streq(t->name, name->text) || rk_streq(t->tray, name->text))))
+			return t->tray && strcmp(t->tray, t->name) != 0 ? rk_arena_printf(j->arena, "%s on %s", t->name, t->tray) : t->name;
+	}
+	return host ? rk_arena_printf(j->arena, "%s (%s)", label, host->text) : label;
+}
+
+static void sick_nodes_of(struct rk_judge *j, size_t target, struct sick_nodes *sick)
+{
+	const struct rk_target_metrics *t = &j->targets[target];
+
+	for (size_t e = 0; e < t->target->n_evidence; e++) {
+		const struct rk_metric *state;
+		size_t n = rk_metrics_range(&t->of[e], "imex.node.state", &state);
+		for (size_t i = 0; i < n; i++) {
+			if (state[i].type != RK_METRIC_TEXT || strcmp(state[i].text, "READY") == 0)
+				continue;
+			const char *text = rk_arena_printf(j->arena, "%s is %s", node_name(j, &t->of[e], state[i].label), state[i].text);
+			if (sick->n < CAUSES_MAX && rk_map_add(sick->seen, text, 1, NULL))
+				sick->names[sick->n++] = text;
+		}
+	}
+}
+
+static void imex_node_causes(struct causes *c, size_t r, enum cause cause)
+{
+	struct rk_judge *j = c->j;
+	const struct rk_rule *rule = &j->profile->rules[r];
+	struct rk_map *seen RK_CLEANUP_MAP = rk_map_new();
+	struct sick_nodes sick = { seen, rk_arena_array(j->arena, CAUSES_MAX, sizeof(char *)), 0, rk_arena_array(j->arena, j->n, sizeof(size_t)), 0 };
+
+	for (size_t i = 0; i < j->n; i++) {
+		if (!failed(c, rule, r, cause, i))
+			continue;
+		sick_nodes_of(j, i, &sick);
+		sick.targets[sick.n_targets++] = i;
+	}
+	for (size_t i = 0; i < sick.n && c->report->n_root_causes < CAUSES_MAX; i++)
+		c->report->root_causes[c->report->n_root_causes++] =
+			rk_arena_printf(j->arena, "%s: %s, as seen by %s; %s", causes[cause].words, sick.names[i], where(j, sick.targets, sick.n_targets),
+					rule->hint ? rule->hint : "look at nvidia-imex there");
+}
+
+static void map_domains(struct causes *c)
+{
+	struct rk_judge *j = c->j;
+
+	for (size_t i = 0; i < j->n; i++) {
+		const struct rk_target *t = j->targets[i].target;
+		const char *key = t->cluster ? rk_arena_printf(j->arena, "%s/%s", t->cluster, t->rack ? t->rack : "") : rk_arena_printf(j->arena, "%zu", i);
+		if (!rk_map_get(c->keys, key, &c->domain_of[i])) {
+			c->domain_of[i] = rk_map_count(c->keys);
+			rk_map_set(c->keys, key, c->domain_of[i]);
+		}
+	}
+}
+
+static void one_cause(struct causes *c, size_t r, enum cause cause)
+{
+	static const struct {
+		const char *metric;
+		void (*fn)(struct causes *c, size_t r, enum cause cause);
+	} special[] = { { "xid.fatal.list", xid_causes }, { "imex.node.state", imex_node_causes } };
+	const struct rk_rule *rule = &c->j->profile->rules[r];
+	void (*fn)(struct causes *c, size_t r, enum cause cause) = rule_causes;
+	bool *hit = rk_arena_array(c->j->arena, c->j->n + 1, sizeof(*hit));
+
+	for (size_t i = 0; i < RK_ARRAY_SIZE(special); i++) {
+		if (strcmp(special[i].metric, rule->metric) == 0)
+			fn = special[i].fn;
+	}
+	for (size_t i = 0; i < c->j->n; i++)
+		hit[i] = failed(c, rule, r, cause, i);
+	fn(c, r, cause);
+	for (size_t i = 0; i < c->j->n; i++) {
+		if (hit[i])
+			note(c, cause, i);
+	}
+}
+
+/* A node that is not READY explains the broken links and the state of its domain: of these three only the first that failed is named. */
+static bool is_imex_view(const struct rk_rule *rule)
+{
+	return strcmp(rule->cause, "imex") == 0;
 }
 
 void rk_judge_causes(struct rk_judge *j, struct rk_report *ret)
 {
+	struct rk_map *keys RK_CLEANUP_MAP = rk_map_new();
+	struct causes c = { j, ret, rk_arena_array(j->arena, j->n + 1, sizeof(unsigned)), keys, rk_arena_array(j->arena, j->n + 1, sizeof(unsigned)),
+			    rk_arena_array(j->arena, j->n + 1, sizeof(size_t)) };
+
+	map_domains(&c);
 	ret->root_causes = rk_arena_array(j->arena, CAUSES_MAX, sizeof(*ret->root_causes));
-	for (size_t c = 0; c < RK_ARRAY_SIZE(causes); c++) {
+	for (int cause = 0; cause < CAUSES; cause++) {
+		size_t before = ret->n_root_causes;
 		for (size_t r = 0; r < j->profile->n_rules; r++) {
 			const struct rk_rule *rule = &j->profile->rules[r];
-			if (!rule->cause || strcmp(rule->cause, causes[c].name) != 0)
+			if (!rule->cause || strcmp(rule->cause, causes[cause].name) != 0 || (is_imex_view(rule) && ret->n_root_causes > before))
 				continue;
-			if (strcmp(rule->metric, "xid.fatal.list") == 0)
-				xid_causes(j, r, causes[c].words, ret);
-			else
-				rule_causes(j, r, causes[c].words, ret);
+			one_cause(&c, r, (enum cause)cause);
 		}
 	}
+}
+
+bool rk_cause_known(const char *name)
+{
+	for (int i = 0; i < CAUSES; i++) {
+		if (strcmp(causes[i].name, name) == 0)
+			return true;
+	}
+	return false;
 }

@@ -217,7 +217,7 @@ static void describe(const struct rk_site *site, int vm_at, size_t n_probes, str
 	const struct rk_tray *tray = &site->trays[vm->tray];
 
 	*t = (struct rk_target){ .name = vm->name, .kind = "vm", .rack = site->racks[tray->rack].name, .cluster = site->clusters[vm->cluster].name,
-				 .tray = tray->name };
+				 .tray = tray->name, .address = vm->address };
 	t->evidence = rk_arena_array(arena, n_probes + 1, sizeof(*t->evidence));
 	fill_expect(site, vm, &t->expect);
 }

@@ -16,9 +16,12 @@
 #define MLXLINK                                                                                           \
 	"command -v mlxlink >/dev/null || exit 127; rc=0; "                                                 \
 	"for d in $(ibstat -l); do mlxlink -d \"$d\" -c -e --json || rc=$?; done; exit $rc"
+/* The device file of IMEX channel 0 is told as one more unit: without it imports fail although the domain is up. */
 #define SERVICES                                                                                          \
 	"systemctl show -p Id -p LoadState -p ActiveState -p SubState -p UnitFileState nvidia-imex nvidia-persistenced nvidia-dcgm " \
-	"nvidia-fabricmanager chrony"
+	"nvidia-fabricmanager chrony; rc=$?; "                                                                  \
+	"if [ -c /dev/nvidia-caps-imex-channels/channel0 ]; then l=loaded a=active; else l=not-found a=inactive; fi; " \
+	"printf '\\nId=imex-channel0\\nLoadState=%s\\nActiveState=%s\\n' $l $a; exit $rc"
 #define STORAGE                                                                                           \
 	"command -v nvme >/dev/null || exit 127; rc=0; for d in /dev/nvme*n1; do [ -e \"$d\" ] && { nvme smart-log \"$d\" || rc=$?; }; " \
 	"done; exit $rc"

@@ -1,4 +1,5 @@
 /* One instance of a metric against one rule. */
+#include <ctype.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -92,6 +93,18 @@ static const char *values_text(const struct rk_rule *rule, struct rk_arena *aren
 	return rk_arena_strdup(arena, rk_str_text(&text));
 }
 
+/* Text of a metric that another collector of the target brought; NULL when there is none. */
+static const char *other_text(const struct rk_target_metrics *t, const char *name)
+{
+	const struct rk_metric *first;
+
+	for (size_t i = 0; i < t->target->n_evidence; i++) {
+		if (rk_metrics_range(&t->of[i], name, &first) && first->type == RK_METRIC_TEXT)
+			return first->text;
+	}
+	return NULL;
+}
+
 const char *rk_rule_expected(const struct rk_rule *rule, const struct rk_target_metrics *t, const struct rk_metrics *m, struct rk_arena *arena)
 {
 	const struct rk_expect *e = &t->target->expect;
@@ -104,6 +117,8 @@ const char *rk_rule_expected(const struct rk_rule *rule, const struct rk_target_
 		return rk_arena_printf(arena, "within %.0f %% of the median, %s side", rule->tolerance * 100, rule->side);
 	if (strcmp(rule->compare, "present") == 0)
 		return "present";
+	if (strncmp(rule->compare, "same-", 5) == 0)
+		return other_text(t, rule->of);
 	if (strncmp(rule->compare, "pkey-", 5) == 0)
 		return e->n_pkeys ? pkeys_text(e, arena) : strcmp(rule->compare, "pkey-member") == 0 ? "a tenant key, full member" : "one tenant key";
 	if (rule->expect && strcmp(rule->expect, "cluster_uuid") == 0 && e->cluster_uuid)
@@ -216,6 +231,41 @@ static void judge_port(const struct rk_rule *rule, const struct rk_target_metric
 	}
 }
 
+/* "580.126.20" -> 3, the length of "580". */
+static size_t branch_len(const char *version)
+{
+	return strcspn(version, ".");
+}
+
+/* The same value as another metric of the target, or a version of the same branch. */
+static void judge_beside(const struct rk_rule *rule, const struct rk_target_metrics *t, struct rk_arena *arena, struct rk_instance *instance)
+{
+	const char *other = other_text(t, rule->of);
+	bool branch = strcmp(rule->compare, "same-branch") == 0, version = isdigit((unsigned char)*instance->value);
+
+	if (!other || (branch && !version)) {
+		instance->verdict = RK_V_SKIPPED;
+		return;
+	}
+	size_t n = branch ? branch_len(other) : strlen(other), own = branch ? branch_len(instance->value) : strlen(instance->value);
+	bool same = n == own && strncasecmp(instance->value, other, n) == 0;
+	instance->verdict = same ? RK_V_PASS : bad(rule);
+	if (!same)
+		instance->value = rk_arena_printf(arena, "%s beside %s", instance->value, other);
+}
+
+/* Comparisons in which each value is as good as any other: all of them are looked at together later. */
+static bool no_own_verdict(const struct rk_rule *rule)
+{
+	static const char *const compares[] = { "present", "all-equal", "outlier" };
+
+	for (size_t i = 0; i < RK_ARRAY_SIZE(compares); i++) {
+		if (strcmp(compares[i], rule->compare) == 0)
+			return true;
+	}
+	return false;
+}
+
 void rk_rule_instance(const struct rk_rule *rule, const struct rk_target_metrics *t, const struct rk_metrics *m, struct rk_arena *arena,
 		      struct rk_instance *instance)
 {
@@ -236,8 +286,10 @@ void rk_rule_instance(const struct rk_rule *rule, const struct rk_target_metrics
 		instance->verdict = RK_V_WARN;
 	else if (rk_texts_have(&rule->unknown_values, instance->value))
 		instance->verdict = RK_V_UNKNOWN;
-	else if (strcmp(rule->compare, "present") == 0)
+	else if (no_own_verdict(rule))
 		instance->verdict = RK_V_PASS;
+	else if (strncmp(rule->compare, "same-", 5) == 0)
+		judge_beside(rule, t, arena, instance);
 	else if (metric->type == RK_METRIC_TEXT)
 		instance->verdict = judge_text(rule, t, metric->text);
 	else

@@ -1,5 +1,6 @@
 /* Evidence folders. What is read from disk may come from anybody: names, sizes and file kinds are checked before use. */
 #include <dirent.h>
+#include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
 #include <string.h>
@@ -77,7 +78,7 @@ static int save_manifest(const char *dir, const struct rk_target *targets, size_
 	rk_jw_object(&w);
 	for (size_t i = 0; i < n; i++) {
 		const char *keys[][2] = { { "kind", targets[i].kind }, { "rack", targets[i].rack }, { "cluster", targets[i].cluster },
-					  { "tray", targets[i].tray } };
+					  { "tray", targets[i].tray }, { "address", targets[i].address } };
 		rk_jw_key(&w, targets[i].name);
 		rk_jw_object(&w);
 		for (size_t k = 0; k < RK_ARRAY_SIZE(keys); k++) {
@@ -93,11 +94,28 @@ static int save_manifest(const char *dir, const struct rk_target *targets, size_
 	return rk_file_write(path, rk_str_text(&text), text.len, 0600, err);
 }
 
+/* Thousands of small files: they are put on disk together at the end, not one by one. */
+static int write_new(const char *path, const char *data, size_t len, struct rk_err *err)
+{
+	int fd RK_CLEANUP_FD = open(path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0600);
+
+	if (fd < 0)
+		return rk_err_set(err, RK_FAILED, "cannot make \"%s\": %s", path, strerror(errno));
+	while (len) {
+		ssize_t n = write(fd, data, len);
+		if (n < 0 && errno != EINTR)
+			return rk_err_set(err, RK_FAILED, "cannot write \"%s\": %s", path, strerror(errno));
+		data += n > 0 ? n : 0;
+		len -= n > 0 ? (size_t)n : 0;
+	}
+	return 0;
+}
+
 static int save_stream(const char *dir, const struct rk_evidence *e, const char *suffix, const char *data, size_t len, struct rk_err *err)
 {
 	char *path RK_CLEANUP_FREE = rk_xasprintf("%s/%s.%s", dir, e->collector, suffix);
 
-	return rk_file_write(path, data ? data : "", data ? len : 0, 0600, err);
+	return write_new(path, data ? data : "", data ? len : 0, err);
 }
 
 static int save_target(const char *dir, const struct rk_target *t, struct rk_err *err)
@@ -191,6 +209,7 @@ static void read_target(struct rk_diags *diags, const struct rk_jnode *node, str
 	t->rack = rk_arena_strdup(arena, rk_jstr(rk_jget(node, "rack")));
 	t->cluster = rk_arena_strdup(arena, rk_jstr(rk_jget(node, "cluster")));
 	t->tray = rk_arena_strdup(arena, rk_jstr(rk_jget(node, "tray")));
+	t->address = rk_arena_strdup(arena, rk_jstr(rk_jget(node, "address")));
 	t->expect.cluster_uuid = rk_arena_strdup(arena, rk_jstr(rk_jget(expect, "cluster_uuid")));
 	rk_jbool(rk_jget(expect, "pkey_limited"), &t->expect.pkey_limited);
 	read_int(diags, expect, "nvlink_partition", 32766, &t->expect.nvlink_partition);

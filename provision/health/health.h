@@ -44,6 +44,7 @@ struct rk_expect {
 struct rk_target {
 	const char *name, *kind;          /* kind: vm | tray | switch */
 	const char *rack, *cluster, *tray;
+	const char *address;              /* how its peers know it (IMEX node list); NULL: not known */
 	struct rk_expect expect;
 	struct rk_evidence *evidence; size_t n_evidence;
 };
@@ -68,6 +69,7 @@ const char *const *rk_hprofiles(size_t *ret_n); /* names of the built-in ones */
 struct rk_check {                         /* one row per check, verdict and value */
 	const char *id, *verdict;         /* pass | warn | fail | unknown | skipped */
 	const char *severity, *value, *expected, *message, *hint;
+	const char *source;               /* where the threshold is from, or NULL */
 	const char **targets; size_t n_targets;
 	const char *folded;
 };
@@ -76,6 +78,7 @@ struct rk_report {
 	int64_t started_ms;               /* unix */
 	double seconds;
 	size_t targets;
+	const struct rk_target *target_list; /* what was judged; borrowed */
 	struct rk_check *checks; size_t n_checks;           /* worst first */
 	const char **root_causes; size_t n_root_causes;     /* most fundamental first */
 };

@@ -134,7 +134,7 @@ static void free_chain(struct chain *c)
 }
 
 static const char *const compares[] = { "==", "!=", "<", "<=", ">", ">=", "in", "between", "present", "count", "delta", "all-equal", "outlier",
-					"pkey-member", "pkey-only" };
+					"pkey-member", "pkey-only", "same-as", "same-branch" };
 static const char *const scopes[] = { "target", "rack", "cluster", "domain", "all" };
 static const char *const sides[] = { "low", "high" };
 static const char *const effects[] = { "fail", "warn", "cordon" };
@@ -339,6 +339,9 @@ static void read_rule(struct chain *c, struct rk_arena *arena, const char *id, c
 	read_number(c, rule, "floor", &rule->floor, NULL);
 	read_bool(c, rule, "required", &rule->required);
 	read_bool(c, rule, "optional", &rule->optional);
+	node = rule_key(c, id, "cause", &doc);
+	if (rule->cause && !rk_cause_known(rule->cause))
+		rk_diag_at(&c->diags[doc], node, RK_AT_VALUE, "unknown cause \"%s\"", rule->cause);
 	if (!rule->metric)
 		rk_diag_at(&c->diags[at_doc], at, RK_AT_KEY, "rule \"%s\" has no metric", id);
 	if (!rule->collectors.n)
@@ -347,6 +350,8 @@ static void read_rule(struct chain *c, struct rk_arena *arena, const char *id, c
 		     strcmp(rule->compare, "count") == 0 || strcmp(rule->compare, "delta") == 0;
 	if (needs && !rule->expect && !rule->n_numbers && !rule->values.n && !rule->n_steps)
 		rk_diag_at(&c->diags[at_doc], at, RK_AT_KEY, "rule \"%s\" compares with nothing: give value, expect or steps", id);
+	if (rk_starts_with(rule->compare, "same-") && !rule->of)
+		rk_diag_at(&c->diags[at_doc], at, RK_AT_KEY, "rule \"%s\" needs the metric to compare with in \"of\"", id);
 	if (strcmp(rule->compare, "between") == 0 && rule->n_numbers != 2)
 		rk_diag_at(&c->diags[at_doc], at, RK_AT_KEY, "rule \"%s\" needs two numbers in \"value\"", id);
 }

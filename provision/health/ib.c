@@ -191,6 +191,9 @@ static bool sysfs_key(struct keys *k, char *line)
 	if (!dev || !pkeys || pkeys < dev)
 		return false;
 	dev += strlen("/infiniband/");
+	/* udev names Ethernet ports so; their only key is 0xffff and means nothing. */
+	if (rk_starts_with(dev, "roce"))
+		return true;
 	size_t n = strcspn(dev, "/");
 	char *end;
 	unsigned long index = strtoul(pkeys + 7, &end, 10);
@@ -242,16 +245,18 @@ void rk_parse_ib_pkeys(const struct rk_evidence *evidence, struct rk_metrics *re
 		rk_metric_number(ret, "ib.pkey.ports", "", k.rails);
 }
 
+/* full: where the counter of the short (not extended) form stops counting. */
 static const struct {
 	const char *text, *metric;
+	double full;
 } counter_rows[] = {
-	{ "SymbolErrorCounter", "ib.counter.symbol" },
-	{ "LinkErrorRecoveryCounter", "ib.counter.recovery" },
-	{ "LinkDownedCounter", "ib.counter.link_downed" },
-	{ "PortRcvErrors", "ib.counter.rcv_errors" },
-	{ "PortXmitDiscards", "ib.counter.xmit_discards" },
-	{ "LocalLinkIntegrityErrors", "ib.counter.integrity" },
-	{ "ExcessiveBufferOverrunErrors", "ib.counter.overrun" },
+	{ "SymbolErrorCounter", "ib.counter.symbol", 65535 },
+	{ "LinkErrorRecoveryCounter", "ib.counter.recovery", 255 },
+	{ "LinkDownedCounter", "ib.counter.link_downed", 255 },
+	{ "PortRcvErrors", "ib.counter.rcv_errors", 65535 },
+	{ "PortXmitDiscards", "ib.counter.xmit_discards", 65535 },
+	{ "LocalLinkIntegrityErrors", "ib.counter.integrity", 15 },
+	{ "ExcessiveBufferOverrunErrors", "ib.counter.overrun", 15 },
 };
 
 struct samples {
@@ -275,8 +280,10 @@ static const char *block_label(struct rk_metrics *m, struct samples *s, unsigned
 	return rk_labelf(m, "rail=%d,sample=%d", i, s->count[i]++);
 }
 
-static void counter_row(struct rk_metrics *m, const char *label, char *line, bool *seen)
+static void counter_row(struct rk_metrics *m, const char *label, char *line, bool extended, bool *seen)
 {
+	double v;
+
 	size_t n = strcspn(line, ":");
 
 	if (!line[n])
@@ -284,7 +291,11 @@ static void counter_row(struct rk_metrics *m, const char *label, char *line, boo
 	for (size_t i = 0; i < RK_ARRAY_SIZE(counter_rows); i++) {
 		if (strlen(counter_rows[i].text) != n || strncmp(counter_rows[i].text, line, n) != 0)
 			continue;
-		rk_metric_value(m, counter_rows[i].metric, label, line + n + 1 + strspn(line + n + 1, "."), true);
+		const char *value = line + n + 1 + strspn(line + n + 1, ".");
+		if (!extended && rk_lead_number(value, &v) && v >= counter_rows[i].full)
+			rk_metric_absent(m, counter_rows[i].metric, label, rk_labelf(m, "the counter is full (%.0f or more)", v));
+		else
+			rk_metric_value(m, counter_rows[i].metric, label, value, true);
 		seen[i] = true;
 	}
 }
@@ -302,7 +313,7 @@ void rk_parse_ib_counters(const struct rk_evidence *evidence, struct rk_metrics 
 {
 	char *at = rk_clean(ret->arena, evidence->out, evidence->out_len), *line;
 	struct samples samples = { 0 };
-	bool seen[RK_ARRAY_SIZE(counter_rows)] = { 0 }, cut = false;
+	bool seen[RK_ARRAY_SIZE(counter_rows)] = { 0 }, cut = false, extended = false;
 	const char *label = NULL;
 
 	while ((line = rk_next_line(&at, &cut)) != NULL) {
@@ -310,9 +321,10 @@ void rk_parse_ib_counters(const struct rk_evidence *evidence, struct rk_metrics 
 		char *lid = strstr(line, "counters: Lid ");
 		if (*line == '#' && lid) {
 			counters_end(ret, label, seen);
+			extended = strstr(line, "extended") != NULL;
 			label = block_label(ret, &samples, strtoul(lid + 14, NULL, 10));
 		} else if (label && !cut) {
-			counter_row(ret, label, line, seen);
+			counter_row(ret, label, line, extended, seen);
 		}
 	}
 	counters_end(ret, label, seen);

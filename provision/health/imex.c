@@ -28,10 +28,13 @@ static void node_json(struct rk_metrics *m, const struct rk_jnode *node)
 {
 	const char *label = rk_labelf(m, "node=%.8s", node->key), *status = rk_jstr(rk_jget(node, "status"));
 	const char *version = rk_jstr(rk_jget(node, "version")), *host = rk_jstr(rk_jget(node, "host"));
+	const char *name = rk_jstr(rk_jget(node, "hostName"));
 
 	rk_metric_value(m, "imex.node.state", label, status ? status : "", false);
 	if (host)
 		rk_metric_text(m, "imex.node.host", label, host);
+	if (name)
+		rk_metric_text(m, "imex.node.name", label, name);
 	if (version && *version)
 		rk_metric_text(m, "imex.node.version", label, version);
 	RK_JEACH(peer, rk_jget(node, "connections")) {

@@ -4,7 +4,6 @@
 #include <string.h>
 
 #include "inventory/base/map.h"
-#include "inventory/base/nodeset.h"
 #include "inventory/base/str.h"
 #include "provision/health/judge.h"
 #include "provision/health/parse.h"
@@ -51,7 +50,7 @@ static void read_target(struct rk_judge *j, size_t at, const struct rk_target *t
 		const struct rk_collector *c = rk_collector_find(e->collector);
 		t->of[i].arena = j->arena;
 		t->reason[i] = rk_probe_reason(e, j->arena);
-		j->reached[at] |= !e->status || strcmp(e->status, "unreachable") != 0;
+		j->reached[at] |= !t->reason[i] || !rk_starts_with(t->reason[i], "unreachable");
 		/* What a failed probe printed before it failed still counts. */
 		if (c)
 			c->parse(e, &t->of[i]);
@@ -193,6 +192,7 @@ static size_t make_deltas(struct rk_judge *j, const struct rk_metric *first, siz
 		struct rk_metric *d = &ret[count++];
 		*d = *last;
 		d->label = rk_arena_strndup(j->arena, first[i].label, len);
+		/* Without a first value, or with one at the end of its range, the growth is not known. */
 		if (first[i].type == RK_METRIC_ABSENT) {
 			*d = first[i];
 			d->label = rk_arena_strndup(j->arena, first[i].label, len);
@@ -208,6 +208,7 @@ static size_t gather(struct rk_judge *j, const struct rk_rule *rule, const struc
 {
 	const struct rk_metric *first = NULL;
 	size_t n = rk_metrics_range(m, rule->metric, &first);
+	const char *reason = t->reason[m - t->of];
 	struct rk_rule as = *rule;
 
 	if (strcmp(rule->compare, "count") == 0) {
@@ -225,34 +226,69 @@ static size_t gather(struct rk_judge *j, const struct rk_rule *rule, const struc
 	for (size_t i = 0; i < n && i < max; i++) {
 		x[i].metric = &first[i];
 		rk_rule_instance(&as, t, m, j->arena, &x[i]);
+		/* What a probe printed before it was stopped can show a fault, but not that there is none. */
+		if (reason && (x[i].verdict == RK_V_PASS || x[i].verdict == RK_V_WARN)) {
+			x[i].verdict = RK_V_UNKNOWN;
+			x[i].value = reason;
+		}
 	}
 	return n < max ? n : max;
 }
 
+/* Two tools that tell the same (nvidia-smi -q and -q -x, ibstat and ibv_devinfo) are one answer; what one of them does not tell counts
+ * only when the other does not either. x[first..n) are of the later tool. */
+static size_t merge(struct rk_instance *x, size_t first, size_t n)
+{
+	struct rk_map *labels RK_CLEANUP_MAP = rk_map_new();
+	size_t kept = first, at;
+
+	for (size_t i = 0; i < first; i++)
+		rk_map_set(labels, x[i].metric->label, i);
+	for (size_t i = first; i < n; i++) {
+		bool twin = rk_map_get(labels, x[i].metric->label, &at);
+		if (twin && x[at].metric->type == RK_METRIC_ABSENT)
+			x[at] = x[i];
+		else if (!twin || (x[i].metric->type != RK_METRIC_ABSENT && !rk_streq(x[i].value, x[at].value)))
+			x[kept++] = x[i];
+	}
+	return kept;
+}
+
+size_t rk_judge_gather(struct rk_judge *j, const struct rk_rule *rule, size_t target, const struct rk_metrics *const *sources, size_t n_sources,
+		       struct rk_instance *x)
+{
+	size_t n = 0;
+
+	for (size_t s = 0; s < n_sources; s++) {
+		size_t first = n;
+		n += gather(j, rule, &j->targets[target], sources[s], x + n, RK_INSTANCES_MAX - n);
+		if (first)
+			n = merge(x, first, n);
+	}
+	return n;
+}
+
 static void judge_target(struct rk_judge *j, const struct rk_rule *rule, size_t target, struct rk_outcome *outcome)
 {
-	const struct rk_metrics *sources[4];
-	size_t n_sources = rk_rule_sources(j, rule, target, sources, RK_ARRAY_SIZE(sources), &outcome->value, &outcome->verdict);
-	const struct rk_target_metrics *t = &j->targets[target];
-	size_t n = 0, found = 0;
+	const struct rk_metrics *sources[RK_SOURCES_MAX];
+	size_t n_sources = rk_rule_sources(j, rule, target, sources, RK_ARRAY_SIZE(sources), &outcome->value, &outcome->verdict), found = 0;
 
 	if (!n_sources)
 		return;
-	outcome->expected = rk_rule_expected(rule, t, sources[0], j->arena);
+	outcome->expected = rk_rule_expected(rule, &j->targets[target], sources[0], j->arena);
 	if (!outcome->expected) {
 		outcome->verdict = RK_V_SKIPPED;
 		outcome->value = "nothing is expected";
 		return;
 	}
-	struct rk_instance *x = j->scratch;
+	size_t n = rk_judge_gather(j, rule, target, sources, n_sources, j->scratch);
+	if (n) {
+		rk_outcome_fold(j, rule, j->scratch, n, outcome);
+		return;
+	}
 	for (size_t s = 0; s < n_sources; s++) {
 		const struct rk_metric *first;
 		found += rk_metrics_range(sources[s], rule->metric, &first);
-		n += gather(j, rule, t, sources[s], x + n, RK_INSTANCES_MAX - n);
-	}
-	if (n) {
-		rk_outcome_fold(j, rule, x, n, outcome);
-		return;
 	}
 	bool one_sample = found && strcmp(rule->compare, "delta") == 0;
 	outcome->verdict = one_sample || rule->optional ? RK_V_SKIPPED : RK_V_UNKNOWN;
@@ -316,160 +352,11 @@ static void judge_rule(struct rk_judge *j, size_t r)
 		rk_judge_scope(j, r);
 }
 
-/* Rows of the report: one per check, verdict and value; passing targets share one row whatever their values. */
-struct rows {
-	struct rk_check *items;
-	size_t n, cap;
-};
-struct list {
-	const char **items;
-	size_t n, cap;
-	double low, high;
-	bool mixed_value, mixed_expected, numbers;
-};
-struct lists {
-	struct list *items;
-	size_t n, cap;
-};
-
-static const char *range_text(struct rk_arena *arena, double low, double high)
-{
-	return low < high ? rk_arena_printf(arena, "%.6g..%.6g", low, high) : rk_arena_printf(arena, "%.6g", low);
-}
-
-static void add_to_row(const struct rk_rule *rule, const struct rk_outcome *o, const char *target, struct rk_map *keys, struct rows *rows,
-		       struct lists *lists, struct rk_arena *arena)
-{
-	bool pass = o->verdict == RK_V_PASS;
-	const char *key = pass ? "pass" : rk_arena_printf(arena, "%d|%s|%s", o->verdict, o->value ? o->value : "", o->expected ? o->expected : "");
-	size_t at;
-
-	if (!rk_map_get(keys, key, &at)) {
-		at = rows->n;
-		rk_map_set(keys, key, at);
-		*(struct rk_check *)rk_vec_push(rows) = (struct rk_check){ .verdict = rk_verdict_name(o->verdict), .value = o->value, .expected = o->expected,
-			/* The report may outlive the profile. */
-			.id = rk_arena_strdup(arena, rule->id), .severity = rk_arena_strdup(arena, rule->severity),
-			.message = rk_arena_strdup(arena, rule->message),
-			.hint = pass || o->verdict == RK_V_SKIPPED ? NULL : rk_arena_strdup(arena, rule->hint) };
-		*(struct list *)rk_vec_push(lists) = (struct list){ .low = o->low, .high = o->high, .numbers = o->has_numbers };
-	}
-	struct list *l = &lists->items[at];
-	*rk_vec_push(l) = target;
-	l->mixed_value |= !rk_streq(rows->items[at].value, o->value);
-	l->mixed_expected |= !rk_streq(rows->items[at].expected, o->expected);
-	l->numbers &= o->has_numbers;
-	l->low = o->low < l->low ? o->low : l->low;
-	l->high = o->high > l->high ? o->high : l->high;
-}
-
-static void finish_rows(struct rows *rows, struct lists *lists, struct rk_arena *arena, size_t from)
-{
-	for (size_t i = 0; i < lists->n; i++) {
-		struct list *l = &lists->items[i];
-		struct rk_check *c = &rows->items[from + i];
-		c->targets = rk_arena_array(arena, l->n + 1, sizeof(*c->targets));
-		memcpy(c->targets, l->items, l->n * sizeof(*c->targets));
-		c->n_targets = l->n;
-		c->folded = rk_nodeset_fold(arena, c->targets, c->n_targets);
-		if (l->numbers)
-			c->value = range_text(arena, l->low, l->high);
-		else if (l->mixed_value)
-			c->value = NULL;
-		if (l->mixed_expected)
-			c->expected = NULL;
-		free(l->items);
-	}
-	free(lists->items);
-}
-
-static void rule_rows(struct rk_judge *j, size_t r, struct rows *all)
-{
-	struct rk_map *keys RK_CLEANUP_MAP = rk_map_new();
-	struct rows rows = { 0 };
-	struct lists lists = { 0 };
-
-	for (size_t t = 0; t < j->n; t++) {
-		const struct rk_outcome *o = rk_outcome_of(j, r, t);
-		if (o->applies)
-			add_to_row(&j->profile->rules[r], o, j->targets[t].target->name, keys, &rows, &lists, j->arena);
-	}
-	finish_rows(&rows, &lists, j->arena, 0);
-	for (size_t i = 0; i < rows.n; i++)
-		*rk_vec_push(all) = rows.items[i];
-	free(rows.items);
-}
-
-/* Targets that brought nothing: unknown, with what is known about why. */
-static void reach_rows(struct rk_judge *j, struct rows *all)
-{
-	static const struct rk_rule rule = { .id = "ssh", .severity = "critical", .message = "the target answers",
-					     .hint = "check the VM, its address and its host key" };
-	struct rk_map *keys RK_CLEANUP_MAP = rk_map_new();
-	struct rows rows = { 0 };
-	struct lists lists = { 0 };
-
-	for (size_t t = 0; t < j->n; t++) {
-		const struct rk_target *target = j->targets[t].target;
-		struct rk_outcome o = { .verdict = j->reached[t] ? RK_V_PASS : RK_V_UNKNOWN, .expected = "answers" };
-		const struct rk_evidence *e = target->n_evidence ? &target->evidence[0] : NULL;
-		o.value = j->reached[t] ? "answers" : !e ? "no evidence" : "unreachable";
-		if (!j->reached[t] && e && e->err_len) {
-			struct rk_str text RK_CLEANUP_STR = RK_STR_INIT;
-			rk_str_add(&text, "unreachable: ");
-			rk_str_add_escaped(&text, e->err, e->err_len < 200 ? e->err_len : 200);
-			o.value = rk_arena_strdup(j->arena, rk_str_text(&text));
-		}
-		add_to_row(&rule, &o, target->name, keys, &rows, &lists, j->arena);
-	}
-	finish_rows(&rows, &lists, j->arena, 0);
-	for (size_t i = 0; i < rows.n; i++)
-		*rk_vec_push(all) = rows.items[i];
-	free(rows.items);
-}
-
-static int row_rank(const char *verdict)
-{
-	static const char *const order[] = { "fail", "unknown", "warn", "pass", "skipped" };
-
-	for (int i = 0; i < (int)RK_ARRAY_SIZE(order); i++) {
-		if (strcmp(order[i], verdict) == 0)
-			return i;
-	}
-	return (int)RK_ARRAY_SIZE(order);
-}
-
-static void sort_rows(const struct rows *rows, struct rk_judge *j, struct rk_report *ret)
-{
-	ret->checks = rk_arena_array(j->arena, rows->n + 1, sizeof(*ret->checks));
-	for (int rank = 0; rank <= 5; rank++) {
-		for (size_t i = 0; i < rows->n; i++) {
-			if (row_rank(rows->items[i].verdict) == rank)
-				ret->checks[ret->n_checks++] = rows->items[i];
-		}
-	}
-}
-
-/* fail > unknown > warn > pass; nothing judged at all is not known. The reach row counts only when it is bad: an answer is no measurement. */
-static const char *overall(const struct rk_report *report)
-{
-	int worst = 4;
-
-	for (size_t i = 0; i < report->n_checks; i++) {
-		int rank = row_rank(report->checks[i].verdict);
-		if (strcmp(report->checks[i].id, "ssh") == 0 && rank == 3)
-			continue;
-		worst = rank < worst ? rank : worst;
-	}
-	static const char *const words[] = { "fail", "unknown", "warn", "pass", "unknown" };
-	return words[worst];
-}
-
 int rk_judge(const struct rk_hprofile *profile, const char *level, const struct rk_target *targets, size_t n, struct rk_arena *arena,
 	     struct rk_report *ret, struct rk_err *err)
 {
 	struct rk_judge j = { .profile = profile, .arena = arena, .n = n };
-	struct rows rows = { 0 };
+	struct rk_rows rows = { 0 };
 
 	if (!rk_level_parse(level ? level : "quick", &j.level))
 		return rk_err_set(err, RK_INVALID, "unknown level \"%s\": quick, standard or deep", level);
@@ -483,20 +370,20 @@ int rk_judge(const struct rk_hprofile *profile, const char *level, const struct 
 	size_domains(&j);
 	memset(ret, 0, sizeof(*ret));
 	j.scratch = rk_xcalloc(RK_INSTANCES_MAX, sizeof(*j.scratch));
-	reach_rows(&j, &rows);
+	rk_judge_reach_rows(&j, &rows);
 	for (size_t r = 0; r < profile->n_rules; r++) {
 		if (!level_has(&j, &profile->rules[r]))
 			continue;
 		judge_rule(&j, r);
-		rule_rows(&j, r, &rows);
+		rk_judge_rule_rows(&j, r, &rows);
 	}
-	sort_rows(&rows, &j, ret);
+	rk_judge_finish_rows(&j, &rows, ret);
 	free(rows.items);
 	free(j.scratch);
-	ret->verdict = overall(ret);
 	ret->level = rk_arena_strdup(arena, level ? level : "quick");
 	ret->profile = rk_arena_strdup(arena, profile->name);
 	ret->targets = n;
+	ret->target_list = targets;
 	rk_judge_causes(&j, ret);
 	return 0;
 }

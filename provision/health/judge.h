@@ -1,8 +1,8 @@
-/* Private to judge.c, scope.c and cause.c. */
+/* Private to judge.c, rows.c, scope.c and cause.c. */
 #pragma once
 #include "provision/health/rules.h"
 
-enum { RK_INSTANCES_MAX = 4096 };
+enum { RK_INSTANCES_MAX = 4096, RK_SOURCES_MAX = 4 };
 
 /* What one rule says about one target. */
 struct rk_outcome {
@@ -34,5 +34,17 @@ void rk_judge_scope(struct rk_judge *j, size_t rule);
 /* Evidence of a target that the rule may look at: calls fn for each usable one. Returns how many; else *ret_reason says why none. */
 size_t rk_rule_sources(const struct rk_judge *j, const struct rk_rule *rule, size_t target, const struct rk_metrics **ret, size_t max,
 		       const char **ret_reason, enum rk_verdict *ret_verdict);
+/* Instances of the rule's metric on one target, judged one by one; room for RK_INSTANCES_MAX. */
+size_t rk_judge_gather(struct rk_judge *j, const struct rk_rule *rule, size_t target, const struct rk_metrics *const *sources, size_t n_sources,
+		       struct rk_instance *x);
+
+struct rk_rows {
+	struct rk_check *items;
+	size_t n, cap;
+};
+void rk_judge_reach_rows(struct rk_judge *j, struct rk_rows *rows);             /* the check "ssh" */
+void rk_judge_rule_rows(struct rk_judge *j, size_t rule, struct rk_rows *rows); /* appends */
+/* Worst first into the report, with the overall verdict. */
+void rk_judge_finish_rows(const struct rk_judge *j, const struct rk_rows *rows, struct rk_report *ret);
 /* Root causes of the failed outcomes, most fundamental first. */
 void rk_judge_causes(struct rk_judge *j, struct rk_report *ret);

@@ -32,6 +32,10 @@ static void row(struct state *s, size_t level, const char *key, const char *valu
 {
 	const char *group = level && s->group[level - 1] ? s->group[level - 1] : "";
 
+	/* The parts of a GPU cut by MIG repeat the rows of the whole one. */
+	if (s->group[1] && rk_starts_with(s->group[1], "MIG Device"))
+		return;
+
 	if (strcmp(value, "GPU is lost") == 0)
 		s->lost = true;
 	for (size_t i = 0; i < rk_gpu_fields_n; i++) {

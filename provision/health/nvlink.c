@@ -179,10 +179,11 @@ void rk_parse_topo(const struct rk_evidence *evidence, struct rk_metrics *ret)
 {
 	char *at = rk_clean(ret->arena, evidence->out, evidence->out_len), *line;
 	int gpus = 0, rows = 0;
+	bool cut = false;
 
-	while ((line = rk_next_line(&at, NULL)) != NULL) {
+	while ((line = rk_next_line(&at, &cut)) != NULL) {
 		line = rk_trim(line);
-		if (!rk_starts_with(line, gpus ? "GPU" : "GPU0"))
+		if (!rk_starts_with(line, gpus ? "GPU" : "GPU0") || (cut && !rk_status_is(evidence, "0")))
 			continue;
 		if (gpus) {
 			topo_row(ret, line, gpus);

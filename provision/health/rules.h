@@ -14,6 +14,7 @@
  *               delta       last sample minus first one <= value; a single sample is skipped
  *               all-equal   within `scope`; the minority is named, without a majority all are
  *               outlier     further than `tolerance` (part of 1) and `floor` (unit of the metric) from the median of `scope`, on `side`
+ *               same-as     the text that the metric `of` of the same target has; same-branch: a version of the same branch (580.*)
  *               pkey-member every port is a member of the target's PKeys    pkey-only  of no other one
  *   value       number, text, or array (in, between)
  *   expect      gpus | rails | rate_gbps | nvlink_partition | cluster_uuid | pkeys: what the target should be; `value` when that is not known,
@@ -30,7 +31,7 @@
  *   after       id of a check: skipped when that one did not pass
  *   when        multi-node: only when several VMs of the cluster share the domain
  *   kind        vm | tray | switch: only for such targets
- *   cause       root cause this fault stands for (judge.c: causes[])
+ *   cause       root cause this fault stands for (cause.c: causes[])
  *   message, hint, source */
 #pragma once
 #include "provision/health/health.h"
@@ -67,6 +68,7 @@ struct rk_hprofile {
 
 /* False for another word. */
 bool rk_level_parse(const char *text, enum rk_level *ret);
+bool rk_cause_known(const char *name);
 const char *rk_verdict_name(enum rk_verdict verdict);
 bool rk_texts_have(const struct rk_texts *texts, const char *text); /* without case */
 

@@ -125,8 +125,8 @@ static void collect(struct rk_judge *j, size_t rule_at, size_t target, struct rk
 {
 	const struct rk_rule *rule = &j->profile->rules[rule_at];
 	struct rk_outcome *outcome = rk_outcome_of(j, rule_at, target);
-	const struct rk_metrics *sources[4];
-	size_t n = rk_rule_sources(j, rule, target, sources, RK_ARRAY_SIZE(sources), &outcome->value, &outcome->verdict), found = 0;
+	const struct rk_metrics *sources[RK_SOURCES_MAX];
+	size_t n = rk_rule_sources(j, rule, target, sources, RK_ARRAY_SIZE(sources), &outcome->value, &outcome->verdict);
 	const char *key = scope_key(j, rule, target);
 	size_t at;
 
@@ -137,18 +137,11 @@ static void collect(struct rk_judge *j, size_t rule_at, size_t target, struct rk
 		rk_vec_push(groups);
 		rk_map_set(keys, key, at);
 	}
-	for (size_t s = 0; s < n; s++) {
-		const struct rk_metric *first = NULL;
-		size_t count = rk_metrics_range(sources[s], rule->metric, &first);
-		for (size_t i = 0; i < count; i++) {
-			struct member *m = rk_vec_push(&groups->items[at]);
-			m->target = target;
-			m->instance.metric = &first[i];
-			rk_rule_instance(rule, &j->targets[target], sources[s], j->arena, &m->instance);
-			if (first[i].type != RK_METRIC_ABSENT)
-				m->instance.verdict = RK_V_PASS;
-			found++;
-		}
+	size_t found = rk_judge_gather(j, rule, target, sources, n, j->scratch);
+	for (size_t i = 0; i < found; i++) {
+		struct member *m = rk_vec_push(&groups->items[at]);
+		m->target = target;
+		m->instance = j->scratch[i];
 	}
 	outcome->verdict = found ? RK_V_PASS : rule->optional ? RK_V_SKIPPED : RK_V_UNKNOWN;
 	outcome->value = "not in the output";

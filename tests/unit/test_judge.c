@@ -176,7 +176,7 @@ static const struct {
 	{ "node map", offsetof(struct knobs, cell), "NODE_MAP_MISMATCH", "fail", "imex.list", "IMEX node list" },
 	{ "version", offsetof(struct knobs, cell), "VERSION_MISMATCH", "fail", "imex.version", "IMEX version" },
 	{ "disconnected", offsetof(struct knobs, cell), "DISCONNECTED", "fail", "imex.link", "IMEX domain" },
-	{ "imex failed", offsetof(struct knobs, imex_service), "failed", "fail", "svc.imex", "IMEX domain" },
+	{ "imex failed", offsetof(struct knobs, imex_service), "failed", "fail", "svc.imex", "IMEX service: a-02" },
 	{ "imex starting", offsetof(struct knobs, imex_service), "activating", "unknown", "svc.imex", NULL },
 	{ "no subnet manager", offsetof(struct knobs, ib_state), "Initializing", "fail", "ib.state", "InfiniBand port: a-02" },
 	{ "port down", offsetof(struct knobs, ib_state), "Down", "fail", "ib.state", "InfiniBand port" },

@@ -1,0 +1,168 @@
+/* Outcomes to the rows of a report: one per check, verdict and value; passing targets share one row whatever their values. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "inventory/base/map.h"
+#include "inventory/base/nodeset.h"
+#include "inventory/base/str.h"
+#include "provision/health/judge.h"
+
+struct list {
+	const char **items;
+	size_t n, cap;
+	double low, high;
+	bool mixed_value, mixed_expected, numbers;
+};
+struct lists {
+	struct list *items;
+	size_t n, cap;
+};
+
+static const char *range_text(struct rk_arena *arena, double low, double high)
+{
+	return low < high ? rk_arena_printf(arena, "%.6g..%.6g", low, high) : rk_arena_printf(arena, "%.6g", low);
+}
+
+static void add_to_row(const struct rk_rule *rule, const struct rk_outcome *o, const char *target, struct rk_map *keys, struct rk_rows *rows,
+		       struct lists *lists, struct rk_arena *arena)
+{
+	bool pass = o->verdict == RK_V_PASS;
+	const char *key = pass ? "pass" : rk_arena_printf(arena, "%d|%s|%s", o->verdict, o->value ? o->value : "", o->expected ? o->expected : "");
+	size_t at;
+
+	if (!rk_map_get(keys, key, &at)) {
+		at = rows->n;
+		rk_map_set(keys, key, at);
+		*(struct rk_check *)rk_vec_push(rows) = (struct rk_check){ .verdict = rk_verdict_name(o->verdict), .value = o->value, .expected = o->expected,
+			/* The report may outlive the profile. */
+			.id = rk_arena_strdup(arena, rule->id), .severity = rk_arena_strdup(arena, rule->severity),
+			.message = rk_arena_strdup(arena, rule->message), .source = rk_arena_strdup(arena, rule->source),
+			.hint = pass || o->verdict == RK_V_SKIPPED ? NULL : rk_arena_strdup(arena, rule->hint) };
+		*(struct list *)rk_vec_push(lists) = (struct list){ .low = o->low, .high = o->high, .numbers = o->has_numbers };
+	}
+	struct list *l = &lists->items[at];
+	*rk_vec_push(l) = target;
+	l->mixed_value |= !rk_streq(rows->items[at].value, o->value);
+	l->mixed_expected |= !rk_streq(rows->items[at].expected, o->expected);
+	l->numbers &= o->has_numbers;
+	l->low = o->low < l->low ? o->low : l->low;
+	l->high = o->high > l->high ? o->high : l->high;
+}
+
+static void finish_rows(struct rk_rows *rows, struct lists *lists, struct rk_arena *arena, size_t from)
+{
+	for (size_t i = 0; i < lists->n; i++) {
+		struct list *l = &lists->items[i];
+		struct rk_check *c = &rows->items[from + i];
+		c->targets = rk_arena_array(arena, l->n + 1, sizeof(*c->targets));
+		memcpy(c->targets, l->items, l->n * sizeof(*c->targets));
+		c->n_targets = l->n;
+		c->folded = rk_nodeset_fold(arena, c->targets, c->n_targets);
+		if (l->numbers)
+			c->value = range_text(arena, l->low, l->high);
+		else if (l->mixed_value)
+			c->value = NULL;
+		if (l->mixed_expected)
+			c->expected = NULL;
+		free(l->items);
+	}
+	free(lists->items);
+}
+
+void rk_judge_rule_rows(struct rk_judge *j, size_t r, struct rk_rows *all)
+{
+	struct rk_map *keys RK_CLEANUP_MAP = rk_map_new();
+	struct rk_rows rows = { 0 };
+	struct lists lists = { 0 };
+
+	for (size_t t = 0; t < j->n; t++) {
+		const struct rk_outcome *o = rk_outcome_of(j, r, t);
+		if (o->applies)
+			add_to_row(&j->profile->rules[r], o, j->targets[t].target->name, keys, &rows, &lists, j->arena);
+	}
+	finish_rows(&rows, &lists, j->arena, 0);
+	for (size_t i = 0; i < rows.n; i++)
+		*rk_vec_push(all) = rows.items[i];
+	free(rows.items);
+}
+
+/* Why a target brought nothing. */
+static const char *silence(struct rk_judge *j, size_t target)
+{
+	const struct rk_target_metrics *t = &j->targets[target];
+	const struct rk_evidence *e = t->target->n_evidence ? &t->target->evidence[0] : NULL;
+	struct rk_str text RK_CLEANUP_STR = RK_STR_INIT;
+
+	if (!e)
+		return "no evidence";
+	if (strcmp(t->reason[0], "unreachable") != 0)
+		return t->reason[0];
+	if (!e->err_len)
+		return "unreachable";
+	rk_str_add(&text, "unreachable: ");
+	rk_str_add_escaped(&text, e->err, e->err_len < 200 ? e->err_len : 200);
+	return rk_arena_strdup(j->arena, rk_str_text(&text));
+}
+
+/* Targets that brought nothing are unknown. */
+void rk_judge_reach_rows(struct rk_judge *j, struct rk_rows *all)
+{
+	static const struct rk_rule rule = { .id = "ssh", .severity = "critical", .message = "the target answers",
+					     .hint = "check the VM, its address and its host key" };
+	struct rk_map *keys RK_CLEANUP_MAP = rk_map_new();
+	struct rk_rows rows = { 0 };
+	struct lists lists = { 0 };
+
+	for (size_t t = 0; t < j->n; t++) {
+		struct rk_outcome o = { .verdict = j->reached[t] ? RK_V_PASS : RK_V_UNKNOWN, .expected = "answers" };
+		o.value = j->reached[t] ? "answers" : silence(j, t);
+		add_to_row(&rule, &o, j->targets[t].target->name, keys, &rows, &lists, j->arena);
+	}
+	finish_rows(&rows, &lists, j->arena, 0);
+	for (size_t i = 0; i < rows.n; i++)
+		*rk_vec_push(all) = rows.items[i];
+	free(rows.items);
+}
+
+static int row_rank(const char *verdict)
+{
+	static const char *const order[] = { "fail", "unknown", "warn", "pass", "skipped" };
+
+	for (int i = 0; i < (int)RK_ARRAY_SIZE(order); i++) {
+		if (strcmp(order[i], verdict) == 0)
+			return i;
+	}
+	return (int)RK_ARRAY_SIZE(order);
+}
+
+static void sort_rows(const struct rk_rows *rows, const struct rk_judge *j, struct rk_report *ret)
+{
+	ret->checks = rk_arena_array(j->arena, rows->n + 1, sizeof(*ret->checks));
+	for (int rank = 0; rank <= 5; rank++) {
+		for (size_t i = 0; i < rows->n; i++) {
+			if (row_rank(rows->items[i].verdict) == rank)
+				ret->checks[ret->n_checks++] = rows->items[i];
+		}
+	}
+}
+
+/* fail > unknown > warn > pass; nothing judged at all is not known. The reach row counts only when it is bad: an answer is no measurement. */
+static const char *overall(const struct rk_report *report)
+{
+	int worst = 4;
+
+	for (size_t i = 0; i < report->n_checks; i++) {
+		int rank = row_rank(report->checks[i].verdict);
+		if (strcmp(report->checks[i].id, "ssh") == 0 && rank == 3)
+			continue;
+		worst = rank < worst ? rank : worst;
+	}
+	static const char *const words[] = { "fail", "unknown", "warn", "pass", "unknown" };
+	return words[worst];
+}
+
+void rk_judge_finish_rows(const struct rk_judge *j, const struct rk_rows *rows, struct rk_report *ret)
+{
+	sort_rows(rows, j, ret);
+	ret->verdict = overall(ret);
+}

@@ -1,0 +1,416 @@
+/* Evidence folders of a cluster of eight VMs in two racks, all collectors, judged at the deepest level. tests/evidence/healthy holds what a
+ * healthy VM answers; each case spoils one answer of one VM and names what an expert would say. */
+#include <ftw.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#include "inventory/base/file.h"
+#include "inventory/base/str.h"
+#include "provision/health/health.h"
+
+#define HEALTHY "tests/evidence/healthy"
+#define UUID "0b5e7a31-52c4-4c1d-9a77-3f1e55aa0042"
+enum { VMS = 8, PER_RACK = 4, BAD = 1 /* a-02 */ };
+
+/* from NULL: `to` is the whole answer. err: stderr. check: the row that must hold exactly the VMs of `folded`; NULL: none is looked at.
+ * cause: text of the first root cause; NULL: there must be none. */
+static const struct {
+	const char *what, *collector, *from, *to, *status, *err, *verdict, *check, *folded, *cause;
+} cases[] = {
+	{ "healthy", "chrony", "Normal", "Normal", "0", "", "pass", "ssh", "a-[01-08]", NULL },
+	/* NVLink membership */
+	{ "in another partition", "nvidia-smi-xml", "<cliqueId>11<", "<cliqueId>12<", "0", "", "fail", "gpu.fabric.partition", "a-02", "NVLink partition: a-02 on r01-t02" },
+	{ "in no partition", "nvidia-smi-xml", "<cliqueId>11<", "<cliqueId>0<", "0", "", "fail", "gpu.fabric.clique", "a-02", "NVLink partition: a-02" },
+	{ "not registered", "nvidia-smi-xml", "<state>Completed<", "<state>In Progress<", "0", "", "fail", "gpu.fabric.state", "a-02", "registration: a-02 on r01-t02 in NVLink partition 11" },
+	{ "route unhealthy", "nvidia-smi-xml", "<route_unhealthy>False<", "<route_unhealthy>True<", "0", "", "fail", "gpu.fabric.route", "a-02", "NVLink fabric registration: a-02" },
+	{ "degraded bandwidth", "nvidia-smi-xml", "<bandwidth>Full<", "<bandwidth>Degraded<", "0", "", "fail", "gpu.fabric.bandwidth", "a-02", "NVLink: a-02" },
+	{ "recovering", "nvidia-smi-xml", "<route_recovery_in_progress>False<", "<route_recovery_in_progress>True<", "0", "", "warn", "gpu.fabric.recovery", "a-02", NULL },
+	{ "health not told", "nvidia-smi-xml", "<summary>Healthy<", "<summary>N/A<", "0", "", "unknown", "gpu.fabric.health", "a-02", NULL },
+	{ "cabled to another rack", "nvidia-smi-xml", UUID, "0b5e7a31-52c4-4c1d-9a77-3f1e55aa0099", "0", "", "fail", "gpu.fabric.domain", "a-02", "NVLink partition: a-02" },
+	/* GPUs */
+	{ "three GPUs of four", "nvidia-smi-xml", "<attached_gpus>4<", "<attached_gpus>5<", "0", "", "pass", NULL, NULL, NULL },
+	{ "GPU lost", "nvidia-smi-xml", "<serial>1650017<", "<serial>GPU is lost<", "0", "", "fail", "gpu.lost", "a-02", "GPU: a-02" },
+	{ "no devices", "nvidia-smi-xml", NULL, "No devices were found\n", "6", "", "fail", "gpu.driver", "a-02", "GPU driver: a-02" },
+	{ "library mismatch", "nvidia-smi-xml", NULL, "", "18", "Failed to initialize NVML: Driver/library version mismatch\n", "fail", "gpu.driver", "a-02", "GPU driver" },
+	{ "row remap failed", "nvidia-smi-xml", "remapped_row_failure>No<", "remapped_row_failure>Yes<", "0", "", "fail", "gpu.ecc.remap", "a-02", "GPU: a-02" },
+	{ "uncorrectable DRAM", "nvidia-smi-xml", "<dram_uncorrectable>0<", "<dram_uncorrectable>3<", "0", "", "fail", "gpu.ecc.dram", "a-02", "GPU: a-02" },
+	{ "PCIe x8", "nvidia-smi-xml", "current_link_width>16x<", "current_link_width>8x<", "0", "", "fail", "gpu.pcie", "a-02", "GPU: a-02" },
+	{ "hardware slowdown", "nvidia-smi-xml", "thermal_slowdown>Not Active<", "thermal_slowdown>Active<", "0", "", "warn", "gpu.throttle.thermal", "a-02", NULL },
+	{ "wants a reboot", "nvidia-smi-xml", "recovery_action>None<", "recovery_action>Node Reboot Required<", "0", "", "fail", "gpu.recovery", "a-02", "GPU: a-02" },
+	{ "another driver", "nvidia-smi-xml", "580.88.01", "580.77.02", "0", "", "warn", "gpu.driver.same", "a-02", NULL },
+	{ "another kind of GPU", "nvidia-smi-xml", "31C210DE", "234110DE", "0", "", "fail", "gpu.kind", "a-02", NULL },
+	/* NVLinks */
+	{ "link down", "nvlink-status", "Link 7: 53.125 GB/s", "Link 7: <inactive>", "0", "", "fail", "gpu.nvlink.count", "a-02", "NVLink: a-02" },
+	{ "link at half speed", "nvlink-status", "Link 7: 53.125 GB/s", "Link 7: 26.562 GB/s", "0", "", "fail", "gpu.nvlink.speed", "a-02", "NVLink: a-02" },
+	{ "recovery failed", "nvlink-errors", "recovery failed events: 0", "recovery failed events: 2", "0", "", "fail", "gpu.nvlink.errors", "a-02", "NVLink: a-02" },
+	{ "pair without NVLink", "topo", "NV18", "SYS", "0", "", "fail", "gpu.topo", "a-02", "NVLink: a-02" },
+	/* Kernel log */
+	{ "fell off the bus", "dmesg-xid", NULL, "[ 99.1] NVRM: Xid (PCI:0018:06:00): 79, GPU has fallen off the bus.\n", "0", "", "fail", "xid", "a-02", "GPU fault: a-02 on r01-t02: Xid 79" },
+	{ "link signal", "dmesg-xid", NULL, "[ 99.1] NVRM: Xid (PCI:0018:06:00): 149, NETIR_LINK_EVT Fatal XC0 i0 Link 05 (0x004505c6 0x0)\n", "0", "", "fail", "xid", "a-02", "link signal" },
+	{ "memory onlining", "dmesg-xid", NULL, "[ 9.1] NVRM: GPU memory zone movable auto onlining failed!\n", "0", "", "fail", "kernel.memory", "a-02", "GPU driver: a-02" },
+	{ "log not permitted", "dmesg-xid", NULL, "", "1", "dmesg: read kernel buffer failed: Operation not permitted\n", "unknown", "xid", "a-02", NULL },
+	{ "HCA lost its health", "dmesg-xid", NULL, "[ 9.1] mlx5_core 0000:03:00.0: device's health compromised - reached miss count\n", "0", "", "fail", "ib.hca.health", "a-02", "InfiniBand port: a-02" },
+	/* IMEX */
+	{ "other node list", "imex-config", "10.77.0.1\n10.77.0.2\n", "10.77.0.2\n10.77.0.1\n", "0", "", "fail", "imex.list.same", "a-02", "IMEX node list: a-02" },
+	{ "node list differs as seen by IMEX", "imex-nodes", "\"CONNECTED\"", "\"NODE_MAP_MISMATCH\"", "0", "", "fail", "imex.list", "a-02", "IMEX node list" },
+	{ "IMEX version", "imex-nodes", "\"version\": \"580.88.01\"", "\"version\": \"575.10.01\"", "0", "", "fail", "imex.driver", "a-02", "IMEX version: a-02" },
+	{ "IMEX node down", "imex-nodes", "{\"status\": \"READY\", \"host\": \"10.77.0.3\"", "{\"status\": \"UNAVAILABLE\", \"host\": \"10.77.0.3\"", "0", "", "fail", "imex.node", "a-02", "a-03 on r01-t03 is UNAVAILABLE" },
+	{ "IMEX not configured", "imex-nodes", NULL, "", "255", "Failed to read node configuration file\n", "fail", "imex.configured", "a-02", "IMEX node list: a-02" },
+	{ "IMEX failed", "services", "Id=nvidia-imex.service\nLoadState=loaded\nActiveState=active", "Id=nvidia-imex.service\nLoadState=loaded\nActiveState=failed", "0", "", "fail", "svc.imex", "a-02", "IMEX service: a-02" },
+	{ "no channel device", "services", "channel0\nLoadState=loaded\nActiveState=active", "channel0\nLoadState=not-found\nActiveState=inactive", "0", "", "fail", "imex.channel", "a-02", "IMEX channel device: a-02" },
+	{ "service still starting", "services", "Id=nvidia-persistenced.service\nLoadState=loaded\nActiveState=active", "Id=nvidia-persistenced.service\nLoadState=loaded\nActiveState=activating", "0", "", "unknown", "svc.persistenced", "a-02", NULL },
+	/* InfiniBand */
+	{ "port down", "ibstat", "State: Active\n\t\tPhysical state: LinkUp\n\t\tRate: 800\n\t\tBase lid: 202", "State: Down\n\t\tPhysical state: Polling\n\t\tRate: 10\n\t\tBase lid: 65535", "0", "", "fail", "ib.phys", "a-02", "InfiniBand port: a-02" },
+	{ "no subnet manager", "ibstat", "State: Active", "State: Initializing", "0", "", "fail", "ib.state", "a-02", "InfiniBand port: a-02" },
+	{ "half rate", "ibstat", "Rate: 800", "Rate: 400", "0", "", "fail", "ib.rate", "a-02", "InfiniBand port: a-02" },
+	{ "no devices", "ibstat", NULL, "", "0", "", "fail", "ib.ports", "a-02", "InfiniBand port: a-02" },
+	{ "other firmware", "ibstat", "40.46.1006", "40.40.0001", "0", "", "warn", "ib.fw", "a-02", NULL },
+	{ "not joined", "ib-pkeys", "0:0x8055", "0:0x0000", "0", "", "fail", "ib.pkey", "a-02", "InfiniBand partition: a-02 on r01-t02" },
+	{ "limited member", "ib-pkeys", "0:0x8055", "0:0x0055", "0", "", "fail", "ib.pkey", "a-02", "InfiniBand partition: a-02" },
+	{ "key of another tenant", "ib-pkeys", "2:0x0000", "2:0x8066", "0", "", "fail", "ib.pkey.foreign", "a-02", "InfiniBand partition: a-02" },
+	{ "full member of the default", "ib-pkeys", "1:0x7fff", "1:0xffff", "0", "", "fail", "ib.pkey.default", "a-02", "InfiniBand partition: a-02" },
+	{ "symbol errors grow", "ib-counters", "SymbolErrorCounter:..............7", "SymbolErrorCounter:..............9000", "0", "", "pass", NULL, NULL, NULL },
+	{ "one sample", "ib-counters", NULL, "# Port extended counters: Lid 9 port 1 (CapMask: 0x5A00)\nSymbolErrorCounter:..............70\nLinkDownedCounter:...............3\n", "0", "", "pass", NULL, NULL, NULL },
+	{ "link goes down", "ib-counters", NULL, "# Port extended counters: Lid 9 port 1\nLinkDownedCounter:...............3\n# Port extended counters: Lid 9 port 1\nLinkDownedCounter:...............4\n", "0", "", "fail", "ib.counters.down", "a-02", "InfiniBand port: a-02" },
+	{ "counter is full", "ib-counters", NULL, "# Port counters: Lid 9 port 1\nLinkDownedCounter:...............255\n# Port counters: Lid 9 port 1\nLinkDownedCounter:...............255\n", "0", "", "unknown", "ib.counters.down", "a-02", NULL },
+	{ "cable unplugged", "mlxlink", "\"Status Opcode\": \"0\"", "\"Status Opcode\": \"1024\"", "0", "", "fail", "ib.link.opcode", "a-02", "InfiniBand port: a-02" },
+	{ "bit errors", "mlxlink", "\"Symbol BER\": \"15E-255\"", "\"Symbol BER\": \"4E-8\"", "0", "", "fail", "ib.ber", "a-02", "InfiniBand port: a-02" },
+	{ "some bit errors", "mlxlink", "\"Symbol BER\": \"15E-255\"", "\"Symbol BER\": \"3E-14\"", "0", "", "warn", "ib.ber", "a-02", NULL },
+	/* Host */
+	{ "CPUs missing", "lscpu", "128", "96", "0", "", "fail", "host.cpu.vm", "a-02", "host: a-02" },
+	{ "memory missing", "numactl", "441002", "221002", "0", "", "fail", "host.mem.vm", "a-02", "host: a-02" },
+	{ "clock not synchronised", "chrony", "Normal", "Not synchronised", "0", "", "warn", "host.time", "a-02", NULL },
+	{ "drive near its end", "storage", "critical_warning\t\t\t: 0", "critical_warning\t\t\t: 0x1", "0", "", "fail", "host.nvme", "a-02", "host: a-02" },
+	{ "leak", "leak", "\"DetectorState\": \"OK\"", "\"DetectorState\": \"Critical\"", "0", "", "fail", "env.leak", "a-02", "liquid cooling: a-02" },
+	{ "no power reading", "power", "1710.5", "null", "0", "", "unknown", "env.power", "a-02", NULL },
+	/* Under load */
+	{ "diag found a fault", "dcgm-diag", "\"entity_id\": 2, \"status\": \"Pass\"", "\"entity_id\": 2, \"status\": \"Fail\"", "226", "", "fail", "act.diag", "a-02", "GPU: a-02" },
+	{ "diag could not look", "dcgm-diag", NULL, "Error: unable to establish a connection to the specified host: localhost\n", "255", "", "unknown", "act.diag", "a-02", NULL },
+	{ "slow all-reduce", "nccl-allreduce", "683.55", "341.78", "0", "", "fail", "act.nccl.busbw", "a-02", "NVLink: a-02" },
+	{ "wrong data", "nccl-allreduce", "683.55 0 37700.2", "683.55 64 37700.2", "1", "", "fail", "act.nccl.wrong", "a-02", "GPU: a-02" },
+	{ "MNNVL does not work", "nccl-allreduce", NULL, "a-02: NCCL WARN MNNVL (cliqueSize 4) is available but not working on this system\n", "3", "", "fail", "act.nccl.run", "a-02", "IMEX channel device: a-02" },
+	{ "slow copies", "nvbandwidth", "209.80", "101.80", "0", "", "fail", "act.nvbw.h2d", "a-02", "GPU: a-02" },
+	{ "system not ready", "nvbandwidth", NULL, "", "1", "CUDA_ERROR_SYSTEM_NOT_READY: system not yet initialized\n", "fail", "act.nvbw.run", "a-02", "NVLink fabric registration: a-02" },
+	{ "slow rail", "ib-write-bw", "752.20", "187.10", "0", "", "fail", "act.ib", "a-02", "InfiniBand port: a-02" },
+	{ "slow GPU", "gemm", "1842210.5", "1702210.5", "0", "", "fail", "act.gemm", "a-02", "GPU: a-02" },
+	{ "slightly slow GPU", "gemm", "1842210.5", "1762210.5", "0", "", "warn", "act.gemm", "a-02", NULL },
+	{ "slow drive", "fio", "6902000000", "3902000000", "0", "", "warn", "act.fio", "a-02", NULL },
+	{ "drive with an error", "fio", "\"nvme2n1\", \"error\": 0", "\"nvme2n1\", \"error\": 5", "1", "", "fail", "act.fio.run", "a-02", "host: a-02" },
+	/* Probes that did not work */
+	{ "timed out", "ibstat", NULL, "", "timeout", "", "unknown", "ib.phys", "a-02", NULL },
+	{ "tool is missing", "mlxlink", NULL, "", "127", "sh: 1: mlxlink: not found\n", "unknown", "ib.link.state", "a-02", NULL },
+	{ "killed", "gemm", NULL, "Device 0 NVIDIA GB300\n", "signal:9", "", "unknown", "act.gemm", "a-02", NULL },
+	{ "timed out after a full answer", "chrony", "Normal", "Normal", "timeout", "", "unknown", "host.time", "a-02", NULL },
+};
+
+/* The answers of a healthy VM. */
+struct answers {
+	const char **names, **texts;
+	size_t n;
+};
+
+static struct answers load_answers(struct rk_arena *arena)
+{
+	size_t n;
+	const struct rk_collector *all = rk_collectors(&n);
+	struct answers a = { rk_arena_array(arena, n, sizeof(char *)), rk_arena_array(arena, n, sizeof(char *)), 0 };
+
+	for (size_t i = 0; i < n; i++) {
+		char path[256], *text = NULL;
+		size_t len;
+		snprintf(path, sizeof(path), HEALTHY "/%s.stdout", all[i].name);
+		if (rk_file_read(path, 1 << 20, &text, &len, NULL))
+			continue;
+		a.names[a.n] = all[i].name;
+		a.texts[a.n++] = rk_arena_strndup(arena, text, len);
+		free(text);
+	}
+	assert_true(a.n >= 25);
+	return a;
+}
+
+/* The first occurrence replaced. */
+static const char *replaced(struct rk_arena *arena, const char *text, const char *from, const char *to)
+{
+	const char *at = strstr(text, from);
+
+	if (!at)
+		fail_msg("\"%s\" is not in the answer", from);
+	return rk_arena_printf(arena, "%.*s%s%s", (int)(at - text), text, to, at + strlen(from));
+}
+
+static void make_targets(struct rk_arena *arena, const struct answers *a, struct rk_target *targets)
+{
+	for (int i = 0; i < VMS; i++) {
+		struct rk_target *t = &targets[i];
+		const char *rack = i < PER_RACK ? "r01" : "r02";
+		*t = (struct rk_target){ .name = rk_arena_printf(arena, "a-%02d", i + 1), .kind = "vm", .rack = rack, .cluster = "a",
+					 .tray = rk_arena_printf(arena, "%s-t%02d", rack, i % PER_RACK + 1),
+					 .evidence = rk_arena_array(arena, a->n, sizeof(struct rk_evidence)), .n_evidence = a->n,
+					 .expect = { .nvlink_partition = 11, .cluster_uuid = UUID, .pkeys = { 0x0055 }, .n_pkeys = 1, .gpus = 4, .rails = 4 } };
+		for (size_t k = 0; k < a->n; k++)
+			t->evidence[k] = (struct rk_evidence){ a->names[k], a->texts[k], strlen(a->texts[k]), "", 0, "0" };
+	}
+}
+
+static struct rk_evidence *answer_of(struct rk_target *t, const char *collector)
+{
+	for (size_t i = 0; i < t->n_evidence; i++) {
+		if (strcmp(t->evidence[i].collector, collector) == 0)
+			return &t->evidence[i];
+	}
+	fail_msg("no answer of %s", collector);
+	return NULL;
+}
+
+static void replay(struct rk_arena *arena, const struct rk_target *targets, const char *level, struct rk_report *report)
+{
+	struct rk_err err RK_CLEANUP_ERR = RK_ERR_INIT;
+	struct rk_hprofile *profile RK_CLEANUP(rk_cleanup_hprofile) = NULL;
+	int rc = rk_hprofile_load("gb300-acceptance", &profile, &err);
+
+	if (!rc)
+		rc = rk_judge(profile, level, targets, VMS, arena, report, &err);
+	if (rc)
+		fail_msg("%s", err.message);
+}
+
+static const struct rk_check *find(const struct rk_report *r, const char *id, const char *verdict)
+{
+	for (size_t i = 0; i < r->n_checks; i++) {
+		if (strcmp(r->checks[i].id, id) == 0 && strcmp(r->checks[i].verdict, verdict) == 0)
+			return &r->checks[i];
+	}
+	return NULL;
+}
+
+/* Nobody but the one VM is blamed. */
+static void only_the_bad_one(const char *what, const struct rk_report *r)
+{
+	for (size_t i = 0; i < r->n_checks; i++) {
+		const struct rk_check *c = &r->checks[i];
+		bool well = strcmp(c->verdict, "pass") == 0 || strcmp(c->verdict, "skipped") == 0;
+		if (!well && strcmp(c->folded, "a-02") != 0)
+			fail_msg("%s: %s says %s of %s", what, c->id, c->verdict, c->folded);
+	}
+}
+
+static void check_case(const struct answers *a, size_t i)
+{
+	RK_CLEANUP_ARENA struct rk_arena *arena = rk_arena_new();
+	struct rk_target targets[VMS];
+	struct rk_report r;
+
+	make_targets(arena, a, targets);
+	struct rk_evidence *e = answer_of(&targets[BAD], cases[i].collector);
+	e->out = cases[i].from ? replaced(arena, e->out, cases[i].from, cases[i].to) : cases[i].to;
+	e->out_len = strlen(e->out);
+	e->err = cases[i].err;
+	e->err_len = strlen(e->err);
+	e->status = cases[i].status;
+	replay(arena, targets, "deep", &r);
+	if (strcmp(r.verdict, cases[i].verdict) != 0)
+		fail_msg("%s: %s, expected %s (first: %s %s)", cases[i].what, r.verdict, cases[i].verdict, r.checks[0].id, r.checks[0].value);
+	const struct rk_check *c = cases[i].check ? find(&r, cases[i].check, cases[i].verdict) : NULL;
+	if (cases[i].check && (!c || strcmp(c->folded, cases[i].folded) != 0))
+		fail_msg("%s: %s is not %s for %s alone", cases[i].what, cases[i].check, cases[i].verdict, cases[i].folded);
+	only_the_bad_one(cases[i].what, &r);
+	if (cases[i].cause ? !r.n_root_causes || !strstr(r.root_causes[0], cases[i].cause) : r.n_root_causes != 0)
+		fail_msg("%s: root cause %s", cases[i].what, r.n_root_causes ? r.root_causes[0] : "missing");
+}
+
+static void each_fault_is_found_where_it_is_and_nowhere_else(void **state)
+{
+	RK_CLEANUP_ARENA struct rk_arena *arena = rk_arena_new();
+	struct answers a = load_answers(arena);
+
+	(void)state;
+	for (size_t i = 0; i < RK_ARRAY_SIZE(cases); i++)
+		check_case(&a, i);
+}
+
+static const char *crlf(struct rk_arena *arena, const char *text)
+{
+	struct rk_str s RK_CLEANUP_STR = RK_STR_INIT;
+
+	for (; *text; text++)
+		rk_str_addf(&s, *text == '\n' ? "\r%c" : "%c", *text);
+	return rk_arena_strdup(arena, rk_str_text(&s));
+}
+
+static const char *banner(struct rk_arena *arena, const char *text)
+{
+	return rk_arena_printf(arena, "*** Authorised use only {maintenance: none} ***\nState: ACTIVE window [4]\n\n%s", text);
+}
+
+static const char *coloured(struct rk_arena *arena, const char *text)
+{
+	return rk_arena_printf(arena, "\033[32m\033[0m%s\033[0m", text);
+}
+
+static const char *merged(struct rk_arena *arena, const char *text)
+{
+	return rk_arena_printf(arena, "bash: warning: setlocale: LC_ALL: cannot change locale (de_DE.UTF-8)\n%sWarning: something harmless\xff\n", text);
+}
+
+static void noise_around_an_answer_changes_nothing(void **state)
+{
+	static const struct {
+		const char *what;
+		const char *(*fn)(struct rk_arena *arena, const char *text);
+	} noises[] = { { "crlf", crlf }, { "banner", banner }, { "colour", coloured }, { "merged stderr", merged } };
+	RK_CLEANUP_ARENA struct rk_arena *all = rk_arena_new();
+	struct answers a = load_answers(all);
+
+	(void)state;
+	for (size_t n = 0; n < RK_ARRAY_SIZE(noises); n++) {
+		for (size_t c = 0; c < a.n; c++) {
+			RK_CLEANUP_ARENA struct rk_arena *arena = rk_arena_new();
+			struct rk_target targets[VMS];
+			struct rk_report r;
+			/* A banner in a list of nodes is a list of other nodes. */
+			if (strcmp(a.names[c], "imex-config") == 0 && noises[n].fn != crlf && noises[n].fn != coloured)
+				continue;
+			make_targets(arena, &a, targets);
+			struct rk_evidence *e = answer_of(&targets[BAD], a.names[c]);
+			e->out = noises[n].fn(arena, e->out);
+			e->out_len = strlen(e->out);
+			replay(arena, targets, "deep", &r);
+			if (strcmp(r.verdict, "pass") != 0)
+				fail_msg("%s with %s: %s (%s: %s)", a.names[c], noises[n].what, r.verdict, r.checks[0].id, r.checks[0].value);
+		}
+	}
+}
+
+/* Cut anywhere, an answer may say less, but never something else. */
+static void a_cut_answer_is_never_a_fault(void **state)
+{
+	RK_CLEANUP_ARENA struct rk_arena *all = rk_arena_new();
+	struct answers a = load_answers(all);
+	struct rk_hprofile *profile RK_CLEANUP(rk_cleanup_hprofile) = NULL;
+
+	(void)state;
+	assert_int_equal(rk_hprofile_load("gb300-acceptance", &profile, NULL), 0);
+	for (size_t c = 0; c < a.n; c++) {
+		size_t len = strlen(a.texts[c]);
+		/* Lists without an end mark look whole wherever they are cut: their own count is all that can be wrong. */
+		const char *count = strcmp(a.names[c], "nvlink-status") == 0 ? "gpu.nvlink.gpus" : strcmp(a.names[c], "ibstat") == 0 ? "ib.ports"
+				    : strcmp(a.names[c], "ibv-devinfo") == 0 ? "ib.ports" : strcmp(a.names[c], "ib-pkeys") == 0 ? "ib.pkey.ports"
+				    : strcmp(a.names[c], "storage") == 0 ? "host.nvme.count" : "";
+		for (size_t n = 0; n < len; n += 1 + len / 61) {
+			RK_CLEANUP_ARENA struct rk_arena *arena = rk_arena_new();
+			struct rk_target targets[VMS];
+			struct rk_report r;
+			make_targets(arena, &a, targets);
+			struct rk_evidence *e = answer_of(&targets[BAD], a.names[c]);
+			e->out_len = n;
+			e->status = "signal:15";
+			assert_int_equal(rk_judge(profile, "deep", &targets[BAD], 1, arena, &r, NULL), 0);
+			if (strcmp(r.verdict, "fail") == 0 && strcmp(r.checks[0].id, count) != 0)
+				fail_msg("%s cut at %zu of %zu: %s says %s", a.names[c], n, len, r.checks[0].id, r.checks[0].value);
+		}
+	}
+}
+
+/* One VM out of a partition takes the IMEX domain down for all: the others are not to blame. */
+static void what_follows_from_a_fault_is_no_root_cause(void **state)
+{
+	RK_CLEANUP_ARENA struct rk_arena *arena = rk_arena_new();
+	struct answers a = load_answers(arena);
+	struct rk_target targets[VMS];
+	struct rk_report r;
+
+	(void)state;
+	make_targets(arena, &a, targets);
+	struct rk_evidence *e = answer_of(&targets[BAD], "nvidia-smi-xml");
+	e->out = replaced(arena, e->out, "<state>Completed<", "<state>In Progress<");
+	e->out_len = strlen(e->out);
+	for (int i = 0; i < PER_RACK; i++) {
+		e = answer_of(&targets[i], "imex-nodes");
+		e->out = replaced(arena, e->out, "\"status\": \"UP\"", "\"status\": \"DEGRADED\"");
+		e->out = replaced(arena, e->out, "{\"status\": \"READY\", \"host\": \"10.77.0.2\"", "{\"status\": \"UNAVAILABLE\", \"host\": \"10.77.0.2\"");
+		e->out_len = strlen(e->out);
+	}
+	replay(arena, targets, "deep", &r);
+	assert_string_equal(r.verdict, "fail");
+	assert_string_equal(find(&r, "imex.domain", "fail")->folded, "a-[01-04]");
+	assert_int_equal(r.n_root_causes, 1);
+	assert_non_null(strstr(r.root_causes[0], "registration: a-02 on r01-t02"));
+}
+
+/* Both forms of a report are one answer, and what one of them lost the other still tells. */
+static void two_tools_that_tell_the_same_are_one_answer(void **state)
+{
+	RK_CLEANUP_ARENA struct rk_arena *arena = rk_arena_new();
+	struct answers a = load_answers(arena);
+	struct rk_target targets[VMS];
+	struct rk_report r;
+
+	(void)state;
+	make_targets(arena, &a, targets);
+	struct rk_evidence *e = answer_of(&targets[BAD], "ibv-devinfo");
+	e->out = replaced(arena, e->out, "\t\t\tstate:\t\t\tPORT_ACTIVE (4)\n", "");
+	e->out_len = strlen(e->out);
+	replay(arena, targets, "standard", &r);
+	assert_string_equal(r.verdict, "pass");
+}
+
+static int remove_one(const char *path, const struct stat *st, int flag, struct FTW *ftw)
+{
+	(void)st, (void)flag, (void)ftw;
+	return remove(path);
+}
+
+static void a_folder_tells_what_was_put_into_it(void **state)
+{
+	RK_CLEANUP_ARENA struct rk_arena *arena = rk_arena_new();
+	struct answers a = load_answers(arena);
+	const char *tmp = getenv("TMPDIR");
+	char *dir = rk_arena_printf(arena, "%s/racksh-replay.XXXXXX", tmp ? tmp : P_tmpdir);
+	struct rk_target targets[VMS], *loaded = NULL;
+	struct rk_err err RK_CLEANUP_ERR = RK_ERR_INIT;
+	struct rk_report r;
+	size_t n = 0;
+
+	(void)state;
+	make_targets(arena, &a, targets);
+	targets[BAD].address = "10.77.0.2";
+	answer_of(&targets[BAD], "gemm")->status = "signal:9";
+	assert_non_null(mkdtemp(dir));
+	int rc = rk_evidence_save(dir, targets, VMS, &err);
+	if (!rc)
+		rc = rk_evidence_load(dir, arena, &loaded, &n, &err);
+	assert_int_equal(rk_evidence_save(dir, targets, VMS, NULL), RK_INVALID); /* not over an older one */
+	nftw(dir, remove_one, 16, FTW_DEPTH | FTW_PHYS);
+	if (rc)
+		fail_msg("%s", err.message);
+	assert_int_equal(n, VMS);
+	assert_string_equal(loaded[BAD].address, "10.77.0.2");
+	assert_string_equal(loaded[BAD].tray, "r01-t02");
+	assert_int_equal(loaded[BAD].expect.pkeys[0], 0x0055);
+	replay(arena, loaded, "deep", &r);
+	assert_string_equal(r.verdict, "unknown");
+	assert_string_equal(find(&r, "act.gemm", "unknown")->folded, "a-02");
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(each_fault_is_found_where_it_is_and_nowhere_else),
+		cmocka_unit_test(noise_around_an_answer_changes_nothing),
+		cmocka_unit_test(a_cut_answer_is_never_a_fault),
+		cmocka_unit_test(what_follows_from_a_fault_is_no_root_cause),
+		cmocka_unit_test(a_folder_tells_what_was_put_into_it),
+		cmocka_unit_test(two_tools_that_tell_the_same_are_one_answer),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
