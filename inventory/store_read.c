@@ -95,6 +95,7 @@ static int read_site_row(void *ctx, const struct rk_db_row *row, struct rk_err *
 	s->defaults.libvirt = text(r, row, 17);
 	read_ssh(r, row, 18, &s->defaults.ssh);
 	s->defaults.n_nvme = (int)split(r, rk_db_text(row, 22), s->defaults.nvme, RK_NVME_MAX);
+	s->sizes = text(r, row, 23);
 	return 0;
 }
 
@@ -420,7 +421,7 @@ static const struct {
 	rk_db_row_fn *fn;
 } queries[] = {
 	{ "SELECT name, region, pool, bridge, macvtap, user_net, addresses, gateway, dns, hv_libvirt, hv_qemu, hv_arch, hv_page_kib, versions,"
-	  " hooks, bmc, def_profile, def_libvirt, " SSH_CONF ", def_nvme FROM site", read_site_row },
+	  " hooks, bmc, def_profile, def_libvirt, " SSH_CONF ", def_nvme, sizes FROM site", read_site_row },
 	{ "SELECT name FROM profiles ORDER BY pos", read_profile },
 	{ "SELECT name, " MANAGER ", partitions_file, pid_file, pkey_first, pkey_last, rate_gbps, oversubscription FROM fabrics ORDER BY pos",
 	  read_fabric },

@@ -233,7 +233,7 @@ static struct rk_plan *plan_delete(const struct layout *l)
 
 static int check_spec(const struct rk_site *site, const struct rk_spec *spec, const struct rk_size **ret_size, struct rk_err *err)
 {
-	*ret_size = rk_size_find(spec->size);
+	*ret_size = rk_size_find(site, spec->size);
 	if (!*ret_size) {
 		rk_err_set(err, RK_NOT_FOUND, "no size \"%s\"", spec->size);
 		rk_err_hint(err, "racksh size list");

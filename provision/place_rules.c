@@ -17,7 +17,7 @@ double rk_placer_kw(const struct rk_placer *p, int rack)
 
 static double tray_kw(const struct rk_site *site, const struct rk_tray *tray)
 {
-	const struct rk_size *size = rk_size_find(site->clusters[site->vms[tray->vm].cluster].size);
+	const struct rk_size *size = rk_size_find(site, site->clusters[site->vms[tray->vm].cluster].size);
 
 	return size && size->tray_kw > 0 ? size->tray_kw : site->profiles[site->racks[tray->rack].profile].tray_kw;
 }
@@ -139,6 +139,8 @@ static const char *size_refusal(const struct rk_placer *p, const struct rk_profi
 		{ p->size->nvme, profile->nvme_per_tray, "NVMe drives" },
 	};
 
+	if (p->size->profile && !rk_streq(p->size->profile, profile->name))
+		return rk_arena_printf(p->arena, "its profile is %s, the size is made for %s", profile->name, p->size->profile);
 	for (size_t i = 0; i < RK_ARRAY_SIZE(rows); i++)
 		if (rows[i].need > rows[i].have)
 			return rk_arena_printf(p->arena, "its trays have %d %s, the size needs %d", rows[i].have, rows[i].what, rows[i].need);

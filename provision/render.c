@@ -23,6 +23,7 @@ struct job {
 	const struct rk_image *image;
 	struct rk_arena *arena;
 	struct subject *subjects; size_t n;
+	struct rk_domain_memo *memo;
 	struct rk_hostcaps declared;
 	bool is_declared;
 	struct made {            /* per subject, by whatever thread */
@@ -145,7 +146,7 @@ static int look_up(struct job *j, struct rk_err *err)
 {
 	int image = rk_find_image(j->site, j->spec->image);
 
-	j->size = rk_size_find(j->spec->size);
+	j->size = rk_size_find(j->site, j->spec->size);
 	if (!j->size) {
 		rk_err_set(err, RK_NOT_FOUND, "no size \"%s\"", j->spec->size);
 		rk_err_hint(err, "racksh size list");
@@ -180,7 +181,7 @@ static int render_xml(const struct job *j, const struct subject *s, struct made 
 	const struct rk_vm_input in = {
 		.site = j->site, .size = j->size, .image = j->image, .tray = s->tray, .vm = s->vm, .cluster = j->spec->name, .tenant = j->spec->tenant,
 		.uuid = s->uuid, .mac = s->mac, .address = s->address, .ssh_port = s->ssh_port, .generation = s->generation, .nvl_partition = s->nvl,
-		.pkey = s->pkey,
+		.pkey = s->pkey, .memo = j->memo,
 	};
 	int rc = caps_of(j, s->tray, arena, &caps, &made->err);
 
@@ -257,7 +258,8 @@ static void clear_made(struct job *j)
 int rk_cluster_render(struct rk_world *world, const struct rk_render *request, struct rk_arena *arena, struct rk_rendered **ret, size_t *ret_n,
 		      struct rk_err *err)
 {
-	struct job j = { .world = world, .site = world->site, .arena = arena };
+	struct rk_domain_memo *memo RK_CLEANUP_DOMAIN_MEMO = rk_domain_memo_new();
+	struct job j = { .world = world, .site = world->site, .arena = arena, .memo = memo };
 	int rc = spec_of(&j, request, err);
 
 	if (!rc)

@@ -23,7 +23,7 @@ static int job_of(struct rk_world *world, struct rk_step *step, struct job *j, s
 		return rc;
 	const struct rk_site *site = world->site;
 	*j = (struct job){ .vm = &site->vms[vm], .cluster = &site->clusters[site->vms[vm].cluster], .tray = site->vms[vm].tray };
-	j->size = rk_size_find(j->cluster->size);
+	j->size = rk_size_find(site, j->cluster->size);
 	int image = rk_find_image(site, j->cluster->image);
 	if (!j->size || image < 0)
 		return rk_err_set(err, RK_NOT_FOUND, "the size \"%s\" or the image \"%s\" of VM \"%s\" is not known any more", j->cluster->size,

@@ -5,13 +5,20 @@
 
 /* What libvirt lets pass although QEMU refuses it, or the guest would not be isolated or fast. */
 
-enum { PCI_MAX = 128, CELLS_MAX = 512 };
+enum { PCI_MAX = 256, CELLS_MAX = 512, SSIDSIZE_MAX = 20, BUSES_MAX = 256 };
+
+struct controller {
+	uint64_t index, above, bus; /* above: index of the controller it sits on; bus: first number of an expander */
+	bool expander;
+	char kind;                  /* of the devices below an expander: 'g' GPU, 'o' other, 0 none yet */
+	bool iommu;
+};
 
 struct domain_facts {
 	struct rk_arena *arena;
 	rk_xnode *devices;
-	uint64_t pxb_index[PCI_MAX], pxb_bus[PCI_MAX];
-	size_t n_pxb;
+	struct controller pci[PCI_MAX];
+	size_t n_pci;
 	int cells, n_iommu, n_accel;
 	struct rk_str found;
 };
@@ -35,73 +42,116 @@ static uint64_t number(struct domain_facts *f, rk_xnode *node, const char *path)
 	return text && rk_parse_u64(text, &n) ? n : UINT64_MAX;
 }
 
-static int pxb_of(const struct domain_facts *f, uint64_t index)
+static struct controller *controller_of(struct domain_facts *f, uint64_t index)
 {
-	for (size_t i = 0; i < f->n_pxb; i++)
-		if (f->pxb_index[i] == index)
-			return (int)i;
-	return -1;
+	for (size_t i = 0; i < f->n_pci; i++)
+		if (f->pci[i].index == index)
+			return &f->pci[i];
+	return NULL;
+}
+
+static struct controller *expander_of(struct domain_facts *f, uint64_t index)
+{
+	struct controller *c = controller_of(f, index);
+
+	return c && c->expander ? c : NULL;
+}
+
+/* ---- controllers --------------------------------------------------------------------------------------------------------------------- */
+
+static void read_controller(struct domain_facts *f, rk_xnode *c)
+{
+	const char *hole = rk_xget(c, "pcihole64", f->arena);
+	uint64_t kib = hole ? number(f, c, "pcihole64") : 1;
+
+	if (kib == UINT64_MAX || !kib || (kib & (kib - 1)))
+		add(f, "pcihole64 \"%s\" KiB is no power of two", hole);
+	if (f->n_pci == PCI_MAX)
+		return;
+	f->pci[f->n_pci++] = (struct controller){
+		.index = number(f, c, "@index"),
+		.above = number(f, c, "address@bus"),
+		.bus = number(f, c, "target@busNr"),
+		.expander = rk_streq(rk_xget(c, "@model", f->arena), "pcie-expander-bus"),
+	};
+}
+
+/* Bus numbers that an expander needs: its own and one for each port on it. */
+static uint64_t width(const struct domain_facts *f, const struct controller *expander)
+{
+	uint64_t n = 1;
+
+	for (size_t i = 0; i < f->n_pci; i++)
+		n += f->pci[i].above == expander->index && f->pci[i].index != expander->index;
+	return n;
+}
+
+static void check_buses(struct domain_facts *f)
+{
+	for (size_t i = 0; i < f->n_pci; i++) {
+		const struct controller *a = &f->pci[i];
+		if (!a->expander)
+			continue;
+		if (a->bus >= BUSES_MAX || a->bus + width(f, a) > BUSES_MAX)
+			add(f, "the expander bus of index %llu has no bus numbers left before 256", (unsigned long long)a->index);
+		for (size_t k = 0; k < f->n_pci; k++) {
+			const struct controller *b = &f->pci[k];
+			if (k != i && b->expander && a->bus <= b->bus && b->bus - a->bus < width(f, a) && (a->bus != b->bus || i < k))
+				add(f, "bus numbers %llu and %llu of expander buses overlap: the first needs %llu", (unsigned long long)a->bus,
+				    (unsigned long long)b->bus, (unsigned long long)width(f, a));
+		}
+	}
 }
 
 static void check_controllers(struct domain_facts *f)
 {
-	for (rk_xnode *c = rk_xchild(f->devices, "controller"); c; c = rk_xnext(c, "controller")) {
-		uint64_t hole = number(f, c, "pcihole64"), bus;
-		if (rk_xget(c, "pcihole64", f->arena) && (hole == UINT64_MAX || !hole || (hole & (hole - 1))))
-			add(f, "pcihole64 \"%s\" KiB is no power of two", rk_xget(c, "pcihole64", f->arena));
-		if (!rk_streq(rk_xget(c, "@model", f->arena), "pcie-expander-bus") || f->n_pxb == PCI_MAX)
-			continue;
-		bus = number(f, c, "target@busNr");
-		/* An expander and its root port take two bus numbers. */
-		for (size_t i = 0; i < f->n_pxb; i++)
-			if ((bus > f->pxb_bus[i] ? bus - f->pxb_bus[i] : f->pxb_bus[i] - bus) < 2)
-				add(f, "bus numbers %llu and %llu of expander buses overlap", (unsigned long long)f->pxb_bus[i], (unsigned long long)bus);
-		f->pxb_bus[f->n_pxb] = bus;
-		f->pxb_index[f->n_pxb++] = number(f, c, "@index");
-	}
+	for (rk_xnode *c = rk_xchild(f->devices, "controller"); c; c = rk_xnext(c, "controller"))
+		if (rk_streq(rk_xget(c, "@type", f->arena), "pci"))
+			read_controller(f, c);
+	check_buses(f);
 }
 
-static void check_iommu(struct domain_facts *f, rk_xnode *iommu, bool taken[PCI_MAX])
-{
-	const char *bus = rk_xget(iommu, "driver@pciBus", f->arena), *oas = rk_xget(iommu, "driver@oas", f->arena);
-	int pxb = bus ? pxb_of(f, number(f, iommu, "driver@pciBus")) : -1;
+/* ---- iommus -------------------------------------------------------------------------------------------------------------------------- */
 
-	if (bus && pxb < 0)
-		add(f, "iommu pciBus %s is not the index of an expander bus", bus);
-	if (pxb >= 0 && taken[pxb])
-		add(f, "two iommus on pciBus %s", bus);
-	if (pxb >= 0)
-		taken[pxb] = true;
+static void check_iommu_place(struct domain_facts *f, rk_xnode *iommu)
+{
+	const char *bus = rk_xget(iommu, "driver@pciBus", f->arena);
+	struct controller *expander = bus ? expander_of(f, number(f, iommu, "driver@pciBus")) : NULL;
+
 	if (!bus && f->n_iommu > 1)
 		add(f, "an iommu without pciBus beside others");
-	if (rk_xget(iommu, "driver@ssidsize", f->arena) && number(f, iommu, "driver@ssidsize") > 20)
-		add(f, "iommu ssidsize %s is out of range 0..20", rk_xget(iommu, "driver@ssidsize", f->arena));
+	if (!bus)
+		return;
+	if (!expander)
+		add(f, "iommu pciBus %s is not the index of an expander bus", bus);
+	else if (expander->iommu)
+		add(f, "two iommus on pciBus %s", bus);
+	else
+		expander->iommu = true;
+}
+
+static void check_iommu(struct domain_facts *f, rk_xnode *iommu)
+{
+	const char *oas = rk_xget(iommu, "driver@oas", f->arena), *ssid = rk_xget(iommu, "driver@ssidsize", f->arena);
+
+	check_iommu_place(f, iommu);
+	if (ssid && number(f, iommu, "driver@ssidsize") > SSIDSIZE_MAX)
+		add(f, "iommu ssidsize %s is out of range 0..%d", ssid, SSIDSIZE_MAX);
 	if (oas && !rk_streq(oas, "44") && !rk_streq(oas, "48") && !rk_streq(oas, "auto"))
 		add(f, "iommu oas %s is none of 44, 48, auto", oas);
 }
 
 static void check_iommus(struct domain_facts *f)
 {
-	bool taken[PCI_MAX] = { false };
-
 	for (rk_xnode *i = rk_xchild(f->devices, "iommu"); i; i = rk_xnext(i, "iommu")) {
 		f->n_iommu++;
 		f->n_accel += rk_streq(rk_xget(i, "driver@accel", f->arena), "on");
 	}
 	for (rk_xnode *i = rk_xchild(f->devices, "iommu"); i; i = rk_xnext(i, "iommu"))
-		check_iommu(f, i, taken);
+		check_iommu(f, i);
 }
 
-/* Expander bus above a host device: through its root port. */
-static int pxb_above(struct domain_facts *f, rk_xnode *hostdev)
-{
-	uint64_t bus = number(f, hostdev, "address@bus");
-
-	for (rk_xnode *c = rk_xchild(f->devices, "controller"); c && bus != UINT64_MAX; c = rk_xnext(c, "controller"))
-		if (rk_streq(rk_xget(c, "@type", f->arena), "pci") && number(f, c, "@index") == bus)
-			return pxb_of(f, number(f, c, "address@bus"));
-	return -1;
-}
+/* ---- host devices -------------------------------------------------------------------------------------------------------------------- */
 
 static void check_nodes(struct domain_facts *f, const char *nodeset, bool used[CELLS_MAX])
 {
@@ -109,7 +159,7 @@ static void check_nodes(struct domain_facts *f, const char *nodeset, bool used[C
 
 	if (n < 2)
 		last = first;
-	if (n < 1 || first < 0 || last < first || last >= f->cells) {
+	if (n < 1 || first < 0 || last < first || last >= f->cells || last >= CELLS_MAX) {
 		add(f, "acpi nodeset \"%s\" is beyond the last of %d cells", nodeset, f->cells);
 		return;
 	}
@@ -122,34 +172,46 @@ static void check_nodes(struct domain_facts *f, const char *nodeset, bool used[C
 	}
 }
 
+/* Expander bus above a host device: through its root port. */
+static struct controller *expander_above(struct domain_facts *f, rk_xnode *hostdev)
+{
+	struct controller *port = controller_of(f, number(f, hostdev, "address@bus"));
+
+	return port ? expander_of(f, port->above) : NULL;
+}
+
 static void check_hostdevs(struct domain_facts *f)
 {
 	bool used[CELLS_MAX] = { false };
-	char kinds[PCI_MAX] = { 0 };
+	int without = 0;
 
 	for (rk_xnode *h = rk_xchild(f->devices, "hostdev"); h; h = rk_xnext(h, "hostdev")) {
 		const char *nodeset = rk_xget(h, "acpi@nodeset", f->arena);
 		char kind = nodeset || rk_xget(h, "driver@model", f->arena) ? 'g' : 'o';
-		int pxb = pxb_above(f, h);
+		struct controller *expander = expander_above(f, h);
 		if (nodeset)
 			check_nodes(f, nodeset, used);
-		if (f->n_accel && !rk_streq(rk_xget(h, "driver@iommufd", f->arena), "yes"))
-			add(f, "iommu accel needs iommufd on every host device, one has none");
-		if (pxb >= 0 && kinds[pxb] && kinds[pxb] != kind)
-			add(f, "a GPU and another device share the expander bus of index %llu and its iommu", (unsigned long long)f->pxb_index[pxb]);
-		if (pxb >= 0)
-			kinds[pxb] = kind;
+		without += !rk_streq(rk_xget(h, "driver@iommufd", f->arena), "yes");
+		if (expander && expander->kind && expander->kind != kind)
+			add(f, "a GPU and another device share the expander bus of index %llu and its iommu", (unsigned long long)expander->index);
+		if (expander)
+			expander->kind = kind;
 	}
+	if (f->n_accel && without)
+		add(f, "iommu accel needs iommufd on every host device, %d %s none", without, without == 1 ? "has" : "have");
 }
 
-int rk_domain_check(rk_xnode *root, struct rk_arena *arena, struct rk_err *err)
+int rk_domain_check(rk_xnode *root, int cells, struct rk_arena *arena, struct rk_err *err)
 {
-	struct domain_facts f = { .arena = arena, .devices = rk_xchild(root, "devices") };
+	struct domain_facts f = { .arena = arena, .devices = rk_xchild(root, "devices"), .cells = cells };
 	rk_xnode *numa = rk_xchild(rk_xchild(root, "cpu"), "numa");
 	int rc = 0;
 
-	for (rk_xnode *c = rk_xchild(numa, "cell"); c && f.cells < CELLS_MAX; c = rk_xnext(c, "cell"))
-		f.cells++;
+	if (cells < 0) {
+		f.cells = 0;
+		for (rk_xnode *c = rk_xchild(numa, "cell"); c; c = rk_xnext(c, "cell"))
+			f.cells++;
+	}
 	check_controllers(&f);
 	check_iommus(&f);
 	check_hostdevs(&f);

@@ -46,6 +46,9 @@ int rk_domain_passed(struct rk_domain *d, struct rk_passed list[RK_PASSED_MAX], 
 	int rc = 0;
 
 	*ret_n = 0;
+	if (size->profile && !rk_streq(size->profile, profile->name))
+		return rk_err_set(err, RK_INVALID, "size \"%s\" is made for racks of profile \"%s\", tray %s is in one of \"%s\"", size->name, size->profile,
+				  tray->name, profile->name);
 	if (size->gpus > profile->gpus_per_tray || size->hcas > profile->hcas_per_tray)
 		return rk_err_set(err, RK_INVALID, "size \"%s\" wants %d GPUs and %d HCA ports, a tray of profile \"%s\" has %d and %d", size->name,
 				  size->gpus, size->hcas, profile->name, profile->gpus_per_tray, profile->hcas_per_tray);
@@ -66,7 +69,7 @@ int rk_domain_passed(struct rk_domain *d, struct rk_passed list[RK_PASSED_MAX], 
 		rc = add(d, list, ret_n, pci, (struct rk_passed){ 'h', i, profile->hca_numa[i], 0, 0, 0, 0 }, err);
 	}
 	for (int i = 0; i < size->nvme && !rc; i++)
-		rc = add(d, list, ret_n, tray->nvme[i], (struct rk_passed){ 'n', i, i * profile->sockets / size->nvme, 0, 0, 0, 0 }, err);
+		rc = add(d, list, ret_n, tray->nvme[i], (struct rk_passed){ 'n', i, i * profile->sockets / tray->n_nvme, 0, 0, 0, 0 }, err);
 	return rc;
 }
 

@@ -1,78 +1,19 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "inventory/base/json.h"
 #include "vmspec/domain_impl.h"
 
-enum { RESERVED_CORES = 4 }; /* per socket, for the host, QEMU's own threads and I/O */
-
-/* The shape of one guest: CPU cells first, then RK_GI_PER_GPU cells without CPUs and memory per GPU, onto which the driver puts the
- * GPU's memory. Any other order gives other node numbers in the guest. */
-struct shape {
-	int cells, vcpus, host_cpus; /* CPU cells; vCPUs and host CPUs of each */
-	uint64_t cell_kib, page_kib, hole_kib;
-	int gpu_cell[RK_GPUS_MAX]; /* CPU cell of each GPU */
-	struct rk_passed passed[RK_PASSED_MAX];
-	size_t n_passed;
-};
-
-static int hole_of(const struct rk_size *size, uint64_t *ret, struct rk_err *err)
-{
-	struct rk_json *json RK_CLEANUP_JSON = NULL;
-	int rc = rk_json_parse(size->name, size->json, strlen(size->json), &json, err);
-
-	if (rc)
-		return rc;
-	if (!rk_ju64(rk_jget(rk_json_root(json), "pciHole64Kib"), ret) || !*ret || (*ret & (*ret - 1)))
-		return rk_err_set(err, RK_INVALID, "pciHole64Kib of size \"%s\" is no power of two", size->name);
-	return 0;
-}
-
-static int shape_of(struct rk_domain *d, struct shape *s, struct rk_err *err)
-{
-	const struct rk_site *site = d->in->site;
-	const struct rk_size *size = d->in->size;
-	const struct rk_profile *profile = &site->profiles[site->racks[site->trays[d->in->tray].rack].profile];
-	int rc = rk_domain_passed(d, s->passed, &s->n_passed, err);
-
-	s->cells = 1;
-	for (size_t i = 0; i < s->n_passed; i++) {
-		if (s->passed[i].node >= s->cells)
-			s->cells = s->passed[i].node + 1;
-		if (s->passed[i].kind == 'g')
-			s->gpu_cell[s->passed[i].index] = s->passed[i].node;
-	}
-	if (!rc)
-		rc = hole_of(size, &s->hole_kib, err);
-	if (rc)
-		return rc;
-	s->vcpus = size->vcpus / s->cells;
-	s->host_cpus = profile->cpus_per_tray / profile->sockets;
-	s->cell_kib = size->memory_mib * 1024 / (uint64_t)s->cells;
-	/* A kernel with 64 KiB pages has no huge pages of 1 GiB. */
-	s->page_kib = d->caps->page_kib == 4 ? 1048576 : 524288;
-	if (d->caps->page_kib != 4 && d->caps->page_kib != 64 && d->notes)
-		rk_str_addf(d->notes, "tray %s: the page size of the host is not known, 64 KiB is assumed\n", site->trays[d->in->tray].name);
-	if (s->cells > profile->sockets || size->vcpus % s->cells || s->vcpus > s->host_cpus - RESERVED_CORES)
-		return rk_err_set(err, RK_INVALID, "size \"%s\" wants %d vCPUs, a tray has %d sockets of %d cores, %d of each kept for the host", size->name,
-				  size->vcpus, profile->sockets, s->host_cpus, RESERVED_CORES);
-	if (s->cell_kib % s->page_kib)
-		return rk_err_set(err, RK_INVALID, "memory of size \"%s\" is no multiple of %d huge pages of %llu MiB", size->name, s->cells,
-				  (unsigned long long)s->page_kib / 1024);
-	return 0;
-}
-
 /* "0-3,72-75": the first count CPUs of each socket. */
-static const char *reserved(struct rk_domain *d, const struct shape *s, int first, int last)
+static const char *reserved(struct rk_domain *d, const struct rk_shape *s, int first, int last)
 {
 	struct rk_str text RK_CLEANUP_STR = RK_STR_INIT;
 
 	for (int i = first; i <= last; i++)
-		rk_str_addf(&text, "%s%d-%d", i > first ? "," : "", i * s->host_cpus, i * s->host_cpus + RESERVED_CORES - 1);
+		rk_str_addf(&text, "%s%d-%d", i > first ? "," : "", i * s->host_cpus, i * s->host_cpus + RK_RESERVED_CORES - 1);
 	return rk_arena_strdup(d->arena, rk_str_text(&text));
 }
 
-static void memory(struct rk_domain *d, const struct shape *s)
+static void memory(struct rk_domain *d, const struct rk_shape *s)
 {
 	const char *nodes = s->cells > 1 ? rk_arena_printf(d->arena, "0-%d", s->cells - 1) : "0";
 	rk_xnode *backing, *page, *tune;
@@ -94,25 +35,50 @@ static void memory(struct rk_domain *d, const struct shape *s)
 	}
 }
 
-static void pins(struct rk_domain *d, const struct shape *s)
+/* An element of the root that depends on the shape alone: from the memo when a VM of this shape came before. */
+static void shaped(struct rk_domain *d, const struct rk_shape *s, rk_xnode *node, const char *name,
+		   void (*fill)(struct rk_domain *d, const struct rk_shape *s, rk_xnode *node))
 {
-	rk_xnode *tune;
+	struct rk_str key RK_CLEANUP_STR = RK_STR_INIT, text RK_CLEANUP_STR = RK_STR_INIT;
 
-	rk_xtext(rk_x(d->root, "vcpu", "placement", "static", NULL), "%d", d->in->size->vcpus);
-	rk_xtext(rk_x(d->root, "iothreads", NULL), "%d", s->cells);
-	tune = rk_x(d->root, "cputune", NULL);
-	for (int v = 0; v < d->in->size->vcpus; v++) {
+	if (!d->in->memo) {
+		fill(d, s, node);
+		return;
+	}
+	rk_str_addf(&key, "%s %d %d %d %d %llu", name, s->cells, s->vcpus, s->host_cpus, s->gpus, (unsigned long long)s->cell_kib);
+	for (int i = 0; i < s->gpus; i++)
+		rk_str_addf(&key, " %d", s->gpu_cell[i]);
+	const char *known = rk_domain_memo_get(d->in->memo, rk_str_text(&key));
+	if (known) {
+		rk_xraw(node, known);
+		return;
+	}
+	fill(d, s, node);
+	rk_xinner(node, 1, &text);
+	rk_domain_memo_put(d->in->memo, rk_str_text(&key), rk_str_text(&text));
+}
+
+static void pins(struct rk_domain *d, const struct rk_shape *s, rk_xnode *tune)
+{
+	for (int v = 0; v < s->vcpus * s->cells; v++) {
 		rk_xnode *pin = rk_x(tune, "vcpupin", NULL);
 		rk_xattr(pin, "vcpu", "%d", v);
-		rk_xattr(pin, "cpuset", "%d", v / s->vcpus * s->host_cpus + RESERVED_CORES + v % s->vcpus);
+		rk_xattr(pin, "cpuset", "%d", v / s->vcpus * s->host_cpus + RK_RESERVED_CORES + v % s->vcpus);
 	}
 	rk_x(tune, "emulatorpin", "cpuset", reserved(d, s, 0, s->cells - 1), NULL);
 	for (int i = 0; i < s->cells; i++)
 		rk_x(tune, "iothreadpin", "iothread", rk_arena_printf(d->arena, "%d", i + 1), "cpuset", reserved(d, s, i, i), NULL);
 }
 
+static void processors(struct rk_domain *d, const struct rk_shape *s)
+{
+	rk_xtext(rk_x(d->root, "vcpu", "placement", "static", NULL), "%d", d->in->size->vcpus);
+	rk_xtext(rk_x(d->root, "iothreads", NULL), "%d", s->cells);
+	shaped(d, s, rk_x(d->root, "cputune", NULL), "cputune", pins);
+}
+
 /* Distances of a Grace tray where the host's own were not read. */
-static int distance(const struct shape *s, int a, int b)
+static int distance(const struct rk_shape *s, int a, int b)
 {
 	int gpu_a = (a - s->cells) / RK_GI_PER_GPU, gpu_b = (b - s->cells) / RK_GI_PER_GPU;
 
@@ -127,10 +93,9 @@ static int distance(const struct shape *s, int a, int b)
 	return gpu_a == gpu_b ? 11 : 40;
 }
 
-static void cells(struct rk_domain *d, const struct shape *s, rk_xnode *cpu)
+static void cells(const struct rk_shape *s, rk_xnode *numa)
 {
-	rk_xnode *numa = rk_x(cpu, "numa", NULL);
-	int n = s->cells + d->in->size->gpus * RK_GI_PER_GPU;
+	int n = s->cells + s->gpus * RK_GI_PER_GPU;
 	char id[16], value[16];
 
 	for (int i = 0; i < n; i++) {
@@ -149,9 +114,22 @@ static void cells(struct rk_domain *d, const struct shape *s, rk_xnode *cpu)
 	}
 }
 
-static void machine(struct rk_domain *d, const struct shape *s)
+static void cpu(struct rk_domain *d, const struct rk_shape *s, rk_xnode *node)
 {
-	rk_xnode *system = rk_x(rk_x(d->root, "sysinfo", "type", "smbios", NULL), "system", NULL), *os, *features, *cpu, *topology;
+	rk_xnode *topology = rk_x(node, "topology", NULL);
+
+	(void)d;
+	rk_xattr(topology, "sockets", "%d", s->cells);
+	rk_xattr(topology, "dies", "1");
+	rk_xattr(topology, "clusters", "1");
+	rk_xattr(topology, "cores", "%d", s->vcpus);
+	rk_xattr(topology, "threads", "1");
+	cells(s, rk_x(node, "numa", NULL));
+}
+
+static void machine(struct rk_domain *d, const struct rk_shape *s)
+{
+	rk_xnode *system = rk_x(rk_x(d->root, "sysinfo", "type", "smbios", NULL), "system", NULL), *os, *features;
 	const struct {
 		const char *name, *value;
 	} entries[] = {
@@ -168,17 +146,10 @@ static void machine(struct rk_domain *d, const struct shape *s)
 	rk_x(features, "acpi", NULL);
 	rk_x(features, "gic", "version", "3", NULL);
 	rk_x(features, "ras", "state", "on", NULL);
-	cpu = rk_x(d->root, "cpu", "mode", "host-passthrough", "check", "none", NULL);
-	topology = rk_x(cpu, "topology", NULL);
-	rk_xattr(topology, "sockets", "%d", s->cells);
-	rk_xattr(topology, "dies", "1");
-	rk_xattr(topology, "clusters", "1");
-	rk_xattr(topology, "cores", "%d", s->vcpus);
-	rk_xattr(topology, "threads", "1");
-	cells(d, s, cpu);
+	shaped(d, s, rk_x(d->root, "cpu", "mode", "host-passthrough", "check", "none", NULL), "cpu", cpu);
 }
 
-static void devices(struct rk_domain *d, const struct shape *s, bool cmdqv)
+static void devices(struct rk_domain *d, const struct rk_shape *s, bool cmdqv)
 {
 	d->devices = rk_x(d->root, "devices", NULL);
 	rk_domain_disks(d, "1");
@@ -194,7 +165,7 @@ static void devices(struct rk_domain *d, const struct shape *s, bool cmdqv)
 
 int rk_domain_full(struct rk_domain *d, struct rk_err *err)
 {
-	struct shape s = { 0 };
+	struct rk_shape s = { 0 };
 	bool have[RK_ELEMENTS];
 	int rc = 0;
 
@@ -204,11 +175,11 @@ int rk_domain_full(struct rk_domain *d, struct rk_err *err)
 	if (!rc)
 		rc = rk_hostcaps_check(d->caps, d->in->size, have, err);
 	if (!rc)
-		rc = shape_of(d, &s, err);
+		rc = rk_domain_shape(d, &s, err);
 	if (rc)
 		return rc;
 	memory(d, &s);
-	pins(d, &s);
+	processors(d, &s);
 	rk_x(d->root, "iommufd", "enabled", "yes", NULL);
 	machine(d, &s);
 	rk_x(d->root, "clock", "offset", "utc", NULL);
@@ -216,5 +187,5 @@ int rk_domain_full(struct rk_domain *d, struct rk_err *err)
 	rk_xt(d->root, "on_reboot", "restart");
 	rk_xt(d->root, "on_crash", "destroy");
 	devices(d, &s, have[RK_EL_CMDQV]);
-	return rk_domain_check(d->root, d->arena, err);
+	return rk_domain_check(d->root, s.cells + s.gpus * RK_GI_PER_GPU, d->arena, err);
 }

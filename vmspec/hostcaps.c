@@ -1,6 +1,8 @@
+#include <pthread.h>
 #include <stdio.h>
 #include <string.h>
 
+#include "inventory/base/data.h"
 #include "inventory/base/json.h"
 #include "vmspec/domain_impl.h"
 
@@ -14,6 +16,11 @@ static bool version(const char *text, unsigned long *ret)
 	return n >= 2;
 }
 
+void rk_version_text(unsigned long v, char ret[32])
+{
+	snprintf(ret, 32, "%lu.%lu.%lu", v / 1000000, v / 1000 % 1000, v % 1000);
+}
+
 bool rk_hostcaps_declared(const struct rk_site *site, struct rk_hostcaps *ret)
 {
 	const struct rk_hypervisor *h = &site->hypervisor;
@@ -23,59 +30,163 @@ bool rk_hostcaps_declared(const struct rk_site *site, struct rk_hostcaps *ret)
 	return version(h->libvirt, &ret->libvirt) && version(h->qemu, &ret->qemu) && h->arch;
 }
 
-/* What each element of the full form needs, as the field notes of libvirt and QEMU list it; 0: any version that racksh knows. */
-static const struct {
-	const char *element, *name; /* name: what a size calls it in "optional" */
-	unsigned long libvirt, qemu;
-} matrix[RK_ELEMENTS] = {
-	[RK_EL_DRIVER_MODEL] = { "<hostdev><driver model>", "driverModel", 10000000, 0 },
-	[RK_EL_CLUSTERS] = { "<topology clusters>", "clusters", 10001000, 0 },
-	[RK_EL_RAS] = { "<features><ras>", "ras", 10004000, 0 },
-	[RK_EL_ACPI_NODESET] = { "<hostdev><acpi nodeset>", "acpiNodeset", 11008000, 9002000 },
-	[RK_EL_SMMU_BUS] = { "<iommu><driver pciBus>", "pciBus", 11010000, 10002000 },
-	[RK_EL_IOMMUFD] = { "<iommufd enabled>", "iommufd", 12002000, 9000000 },
-	/* The exact libvirt is not known: 11.3.0 does not have it, 12.8.0 does; reading back decides in between. */
-	[RK_EL_PCIHOLE] = { "<pcihole64> of machine virt", "pcihole64", 11004000, 10000000 },
-	[RK_EL_ACCEL] = { "<iommu><driver accel>", "accel", 12007000, 11000000 },
-	[RK_EL_CMDQV] = { "<iommu><driver cmdqv>", "cmdqv", 12007000, 11001000 },
+/* ---- the capability matrix ------------------------------------------------------------------------------------------------------------ */
+
+/* Keys of vmspec/capabilities.json, as a size calls them in "optional". */
+static const char *const keys[RK_ELEMENTS] = {
+	[RK_EL_DRIVER_MODEL] = "driverModel", [RK_EL_CLUSTERS] = "clusters",   [RK_EL_RAS] = "ras",
+	[RK_EL_ACPI_NODESET] = "acpiNodeset", [RK_EL_SMMU_BUS] = "pciBus",     [RK_EL_IOMMUFD] = "iommufd",
+	[RK_EL_PCIHOLE] = "pcihole64",        [RK_EL_ACCEL] = "accel",         [RK_EL_CMDQV] = "cmdqv",
 };
 
-static bool optional(const struct rk_jnode *list, const char *name)
+enum { VARIANTS_MAX = 8 };
+
+/* Read once from the program's own data; kept for the life of the process. */
+static struct {
+	pthread_once_t once;
+	struct rk_json *document; /* the texts are borrowed from it */
+	struct {
+		const char *element;
+		unsigned long libvirt, qemu; /* 0: any version that racksh knows */
+	} elements[RK_ELEMENTS];
+	struct {
+		const char *key, *element, *note;
+	} variants[VARIANTS_MAX];
+	size_t n_variants;
+	const char *newest; /* libvirt whose elements are known */
+} matrix = { .once = PTHREAD_ONCE_INIT };
+
+static void read_elements(const struct rk_jnode *list)
 {
 	RK_JEACH(it, list)
-		if (rk_streq(rk_jstr(it), name))
+		for (size_t i = 0; i < RK_ELEMENTS; i++)
+			if (rk_streq(rk_jstr(rk_jget(it, "key")), keys[i])) {
+				matrix.elements[i].element = rk_jstr(rk_jget(it, "element"));
+				version(rk_jstr(rk_jget(it, "libvirt")), &matrix.elements[i].libvirt);
+				version(rk_jstr(rk_jget(it, "qemu")), &matrix.elements[i].qemu);
+			}
+}
+
+static void read_variants(const struct rk_jnode *list)
+{
+	RK_JEACH(it, list) {
+		if (matrix.n_variants == VARIANTS_MAX)
+			abort();
+		matrix.variants[matrix.n_variants].key = rk_jstr(rk_jget(it, "key"));
+		matrix.variants[matrix.n_variants].element = rk_jstr(rk_jget(it, "element"));
+		matrix.variants[matrix.n_variants++].note = rk_jstr(rk_jget(it, "note"));
+	}
+}
+
+static void read_matrix(void)
+{
+	for (const struct rk_data *d = rk_data_files; d->path; d++)
+		if (rk_streq(d->path, "vmspec/capabilities.json") && rk_json_parse(d->path, d->text, d->len, &matrix.document, NULL))
+			abort();
+	const struct rk_jnode *root = rk_json_root(matrix.document);
+	matrix.newest = rk_jstr(rk_jget(rk_jget(root, "known"), "libvirt"));
+	read_elements(rk_jget(root, "elements"));
+	read_variants(rk_jget(root, "variants"));
+	for (size_t i = 0; i < RK_ELEMENTS; i++)
+		if (!matrix.elements[i].element)
+			abort();
+}
+
+/* ---- a size against a host ------------------------------------------------------------------------------------------------------------ */
+
+static bool is_optional(const struct rk_size *size, const char *key)
+{
+	for (size_t i = 0; i < size->n_optional; i++)
+		if (rk_streq(size->optional[i], key))
 			return true;
 	return false;
 }
 
-static void lacks(struct rk_str *lines, const char *element, const char *program, unsigned long needed, unsigned long found)
+void rk_size_needs(const struct rk_size *size, unsigned long *ret_libvirt, unsigned long *ret_qemu)
 {
-	if (found < needed)
-		rk_str_addf(lines, "%s%s needs %s %lu.%lu.%lu, found %lu.%lu.%lu", lines->len ? "; " : "", element, program, needed / 1000000,
-			    needed / 1000 % 1000, needed % 1000, found / 1000000, found / 1000 % 1000, found % 1000);
+	pthread_once(&matrix.once, read_matrix);
+	*ret_libvirt = *ret_qemu = 0;
+	for (size_t i = 0; i < RK_ELEMENTS && size->passthrough; i++) {
+		if (is_optional(size, keys[i]))
+			continue;
+		if (matrix.elements[i].libvirt > *ret_libvirt)
+			*ret_libvirt = matrix.elements[i].libvirt;
+		if (matrix.elements[i].qemu > *ret_qemu)
+			*ret_qemu = matrix.elements[i].qemu;
+	}
+}
+
+/* "E needs libvirt A and QEMU B": of both only what is too old. */
+static void lacks(struct rk_str *lines, size_t element, const struct rk_hostcaps *caps)
+{
+	const struct {
+		const char *program;
+		unsigned long needed, found;
+	} rows[] = { { "libvirt", matrix.elements[element].libvirt, caps->libvirt }, { "QEMU", matrix.elements[element].qemu, caps->qemu } };
+	const char *before = " needs";
+	char text[32];
+
+	rk_str_addf(lines, "%s%s", lines->len ? "; " : "", matrix.elements[element].element);
+	for (size_t i = 0; i < RK_ARRAY_SIZE(rows); i++) {
+		if (rows[i].found >= rows[i].needed)
+			continue;
+		rk_version_text(rows[i].needed, text);
+		rk_str_addf(lines, "%s %s %s", before, rows[i].program, text);
+		before = " and";
+	}
+}
+
+/* What no known libvirt can express is refused by name, not by a version. */
+static int check_variant(const struct rk_hostcaps *caps, const struct rk_size *size, struct rk_err *err)
+{
+	struct rk_str known RK_CLEANUP_STR = RK_STR_INIT;
+	char found[32];
+
+	if (!size->variant)
+		return 0;
+	rk_version_text(caps->libvirt, found);
+	for (size_t i = 0; i < matrix.n_variants; i++) {
+		if (rk_streq(matrix.variants[i].key, size->variant)) {
+			rk_err_set(err, RK_INVALID, "size \"%s\" wants %s, which no libvirt up to %s can express (found %s)", size->name,
+				   matrix.variants[i].element, matrix.newest, found);
+			rk_err_hint(err, "%s", matrix.variants[i].note);
+			return RK_INVALID;
+		}
+		rk_str_addf(&known, "%s%s", i ? ", " : "", matrix.variants[i].key);
+	}
+	return rk_err_set(err, RK_INVALID, "size \"%s\" is of the unknown variant \"%s\" (known: %s)", size->name, size->variant, rk_str_text(&known));
+}
+
+static int refuse(const struct rk_hostcaps *caps, const struct rk_size *size, const char *missing, struct rk_err *err)
+{
+	unsigned long libvirt, qemu;
+	char a[32], b[32];
+
+	rk_version_text(caps->libvirt, a);
+	rk_version_text(caps->qemu, b);
+	rk_err_set(err, RK_INVALID, "libvirt %s with QEMU %s cannot express size \"%s\": %s", a, b, size->name, missing);
+	rk_size_needs(size, &libvirt, &qemu);
+	rk_version_text(libvirt, a);
+	rk_version_text(qemu, b);
+	rk_err_hint(err, "the size needs libvirt %s and QEMU %s or later on the tray, and a kernel with iommufd", a, b);
+	return RK_INVALID;
 }
 
 int rk_hostcaps_check(const struct rk_hostcaps *caps, const struct rk_size *size, bool have[RK_ELEMENTS], struct rk_err *err)
 {
 	struct rk_str missing RK_CLEANUP_STR = RK_STR_INIT;
-	struct rk_json *json RK_CLEANUP_JSON = NULL;
-	int rc = rk_json_parse(size->name, size->json, strlen(size->json), &json, err);
 
+	pthread_once(&matrix.once, read_matrix);
+	int rc = check_variant(caps, size, err);
 	if (rc)
 		return rc;
 	for (size_t i = 0; i < RK_ELEMENTS; i++) {
-		have[i] = caps->libvirt >= matrix[i].libvirt && caps->qemu >= matrix[i].qemu;
-		if (have[i] || optional(rk_jget(rk_json_root(json), "optional"), matrix[i].name))
-			continue;
-		lacks(&missing, matrix[i].element, "libvirt", matrix[i].libvirt, caps->libvirt);
-		lacks(&missing, matrix[i].element, "QEMU", matrix[i].qemu, caps->qemu);
+		have[i] = caps->libvirt >= matrix.elements[i].libvirt && caps->qemu >= matrix.elements[i].qemu;
+		if (!have[i] && !is_optional(size, keys[i]))
+			lacks(&missing, i, caps);
 	}
 	if (caps->probed && !(caps->vfio && caps->iommufd))
 		rk_str_addf(&missing, "%s%s needs a host kernel that offers it (IOMMU groups, /dev/vfio/vfio, /dev/iommu), found none", missing.len ? "; " : "",
 			    caps->vfio ? "<iommufd enabled>" : "<hostdev>");
-	if (!missing.len)
-		return 0;
-	rc = rk_err_set(err, RK_INVALID, "size \"%s\" cannot be expressed on this host: %s", size->name, rk_str_text(&missing));
-	rk_err_hint(err, "update libvirt and QEMU of the tray to 12.7.0 and 11.1.0 or later");
-	return rc;
+	return missing.len ? refuse(caps, size, rk_str_text(&missing), err) : 0;
 }

@@ -231,7 +231,7 @@ static void read_spec(struct reader *r, const struct rk_jnode *root)
 	check_word(r, rk_jget(root, "tenant"), rk_name_valid, "a tenant");
 	check_word(r, rk_jget(root, "image"), rk_image_name_valid, "an image");
 	r->spec->size = text_of(r, rk_jget(root, "size"));
-	const struct rk_size *size = r->spec->size ? rk_size_find(r->spec->size) : NULL;
+	const struct rk_size *size = r->spec->size ? rk_size_find(NULL, r->spec->size) : NULL;
 	if (size)
 		r->spec->size = size->name;
 	r->spec->count = whole_of(r, rk_jget(root, "count"), 1, COUNT_MAX, 0);

@@ -8,22 +8,31 @@
 #include "inventory/base/str.h"
 #include "inventory/model.h"
 
-/* A VM size (vmspec/sizes/NAME.json). */
+/* A VM size (vmspec/sizes/NAME.json, or "sizes" of the site file). A tray holds one VM: what a smaller size leaves stays idle. */
 struct rk_size {
 	const char *name;
 	const char **aliases; size_t n_aliases;
-	const char *description;
+	const char *description, *source;
 	int vcpus, gpus, hcas, nvme;      /* devices the VM owns of its tray (allocated even when not passed through) */
 	uint64_t memory_mib;
+	uint64_t hole_kib;                /* 64-bit PCI window of the guest, a power of two; 0 without passthrough */
+	const char *profile;              /* the rack kind it is made for; NULL: any that has the devices */
 	bool passthrough;                 /* false: lab sizes (devices are allocated and partitioned but not passed to the guest) */
 	bool emulated;                    /* domain type qemu when KVM is not there */
 	double tray_kw;                   /* 0: the profile's */
 	int capacity_multiple, vms_per_domain; /* facts of the family, shown, never enforced; 0 unknown */
-	const char *json;                 /* the whole file, for further keys */
+	const char **not_supported; size_t n_not_supported; /* the same */
+	const char **optional; size_t n_optional; /* elements that may be left out where the host has none (vmspec/capabilities.json) */
+	const char *variant;              /* "egm", "confidential", "sriov-vf"; NULL */
 };
-/* By name or alias (case-insensitive); NULL when unknown. Built-in sizes; borrowed for ever. */
-const struct rk_size *rk_size_find(const char *name);
-const struct rk_size *rk_sizes(size_t *ret_n);
+/* By name or alias (case-insensitive); NULL when unknown. Built-in sizes first, then those of the site (NULL: built-in only). Borrowed for
+ * ever. */
+const struct rk_size *rk_size_find(const struct rk_site *site, const char *name);
+/* All of them, the site's last. In the arena. */
+const struct rk_size **rk_sizes(const struct rk_site *site, struct rk_arena *arena, size_t *ret_n);
+/* Versions as libvirt counts; 0 for a size that any known host can run. */
+void rk_size_needs(const struct rk_size *size, unsigned long *ret_libvirt, unsigned long *ret_qemu);
+void rk_version_text(unsigned long version, char ret[32]); /* "12.7.0" */
 
 /* Cluster spec (racksh-cluster(5), `kind: Cluster`). */
 enum rk_policy { RK_BEST_FIT, RK_SPREAD, RK_FIRST_FIT };
@@ -67,8 +76,20 @@ struct rk_hostcaps {
 	bool kvm;
 	bool probed;                      /* false: only declared */
 	bool iommufd, vfio;               /* when probed */
+	struct rk_hostpages {             /* huge pages per host NUMA node; none listed: not known */
+		int node;
+		uint64_t kib, count;
+	} *pages;
+	size_t n_pages;
 };
 bool rk_hostcaps_declared(const struct rk_site *site, struct rk_hostcaps *ret); /* false: the site file names none */
+
+/* What domains of many VMs have in common is made once. Thread safe; outlives the renderings that use it. */
+struct rk_domain_memo;
+struct rk_domain_memo *rk_domain_memo_new(void);
+void rk_domain_memo_free(struct rk_domain_memo *memo);
+void rk_cleanup_domain_memo(struct rk_domain_memo **memo);
+#define RK_CLEANUP_DOMAIN_MEMO __attribute__((cleanup(rk_cleanup_domain_memo)))
 
 /* Everything the domain XML of one VM depends on. */
 struct rk_vm_input {
@@ -82,6 +103,7 @@ struct rk_vm_input {
 	int ssh_port, generation, nvl_partition; /* nvl_partition 0: not known yet */
 	uint16_t pkey;                    /* 0: not known yet */
 	const char *os_path, *seed_path;  /* absolute paths of the volumes on the host, or NULL: by pool and volume name */
+	struct rk_domain_memo *memo;      /* or NULL; changes the speed, never the text */
 };
 /* libvirt domain name "racksh-<vm>"; volume names "racksh-<vm>-os.qcow2" and "racksh-<vm>-seed.iso". In the arena. */
 const char *rk_vm_domain_name(struct rk_arena *arena, const char *vm);

@@ -1,4 +1,5 @@
 #include <libxml/parser.h>
+#include <libxml/parserInternals.h> /* xmlStringTextNoenc */
 #include <libxml/tree.h>
 #include <libxml/xmlreader.h>
 #include <pthread.h>
@@ -174,6 +175,29 @@ int rk_xml_write(rk_xml *xml, struct rk_str *out, struct rk_err *err)
 	rk_str_addc(out, '\n');
 	xmlBufferFree(buffer);
 	return 0;
+}
+
+void rk_xinner(rk_xnode *node, int level, struct rk_str *out)
+{
+	xmlBuffer *buffer = xmlBufferCreate();
+
+	if (!buffer || xmlNodeDump(buffer, node->doc, node, level, 1) < 0)
+		abort();
+	const char *text = (const char *)xmlBufferContent(buffer), *from = strchr(text, '>') + 1, *to = strrchr(text, '<');
+	if (node->children)
+		rk_str_addn(out, from, (size_t)(to - from));
+	xmlBufferFree(buffer);
+}
+
+void rk_xraw(rk_xnode *node, const char *text)
+{
+	xmlNode *content = xmlNewDocText(node->doc, BAD_CAST text);
+
+	if (!content)
+		abort();
+	/* libxml2's own mark of a text that is written without escaping. */
+	content->name = xmlStringTextNoenc;
+	xmlAddChild(node, content);
 }
 
 static rk_xnode *named(xmlNode *node, const char *name, size_t n)

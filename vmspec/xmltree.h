@@ -30,6 +30,10 @@ rk_xnode *rk_xt(rk_xnode *parent, const char *name, const char *text);
 void rk_xattr(rk_xnode *node, const char *attribute, const char *format, ...) __attribute__((format(printf, 3, 4)));
 void rk_xtext(rk_xnode *node, const char *format, ...) __attribute__((format(printf, 2, 3)));
 void rk_xns(rk_xnode *node, const char *prefix, const char *uri);
+/* The text of what is inside a node that stands `level` deep, indented, and a node whose whole content is such a text, as it is: for parts
+ * that many documents have in common. A raw part cannot be read back from the tree. */
+void rk_xinner(rk_xnode *node, int level, struct rk_str *out);
+void rk_xraw(rk_xnode *node, const char *text);
 /* Appends the indented text without a declaration. RK_INVALID when a text held bytes that XML cannot carry. */
 int rk_xml_write(rk_xml *xml, struct rk_str *out, struct rk_err *err);
 

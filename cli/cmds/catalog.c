@@ -1,8 +1,19 @@
 #include "cli/cmds/common.h"
 #include "vmspec/vmspec.h"
 
+static void version_cell(struct rk_call *call, const char *key, unsigned long version)
+{
+	char text[32];
+
+	rk_version_text(version, text);
+	if (version)
+		rk_cell_text(call->out, key, text);
+}
+
 static void size_row(struct rk_call *call, const struct rk_size *s)
 {
+	unsigned long libvirt, qemu;
+
 	rk_out_row(call->out);
 	rk_cell_text(call->out, "name", s->name);
 	rk_cell_number(call->out, "vcpus", s->vcpus);
@@ -15,31 +26,36 @@ static void size_row(struct rk_call *call, const struct rk_size *s)
 		rk_cell_number(call->out, "vms_per_domain", s->vms_per_domain);
 	if (s->capacity_multiple)
 		rk_cell_number(call->out, "cloud_multiple", s->capacity_multiple);
+	rk_size_needs(s, &libvirt, &qemu);
+	version_cell(call, "libvirt_min", libvirt);
+	version_cell(call, "qemu_min", qemu);
+	rk_cell_list(call->out, "not_supported", s->not_supported, s->n_not_supported);
 	rk_cell_list(call->out, "aliases", s->aliases, s->n_aliases);
+	rk_cell_text(call->out, "source", s->source);
 	rk_cell_text(call->out, "description", s->description);
 }
 
 static int list_sizes(struct rk_call *call, struct rk_err *err)
 {
 	size_t n;
-	const struct rk_size *sizes = rk_sizes(&n);
+	const struct rk_size **sizes = rk_sizes(call->world->site, call->arena, &n);
 
 	(void)err;
 	for (size_t i = 0; i < n; i++)
-		size_row(call, &sizes[i]);
+		size_row(call, sizes[i]);
 	return 0;
 }
 
 static int show_size(struct rk_call *call, struct rk_err *err)
 {
 	const char *name = rk_call_arg(call, "SIZE");
-	const struct rk_size *size = rk_size_find(name);
+	const struct rk_size *size = rk_size_find(call->world->site, name);
 	size_t n;
-	const struct rk_size *sizes = rk_sizes(&n);
+	const struct rk_size **sizes = rk_sizes(call->world->site, call->arena, &n);
 	const char **names = rk_arena_array(call->arena, n, sizeof(*names));
 
 	for (size_t i = 0; i < n; i++)
-		names[i] = sizes[i].name;
+		names[i] = sizes[i]->name;
 	if (!size)
 		return rk_no_such("size", name, names, n, err);
 	size_row(call, size);
@@ -118,17 +134,21 @@ static int delete_tenant(struct rk_call *call, struct rk_err *err)
 	return call->dry_run ? 0 : rk_in_transaction(call, remove_tenant, NULL, err);
 }
 
-#define SIZE_COLUMNS                                                                                                                         \
+#define SIZE_COLUMNS(facts)                                                                                                                  \
 	RK_COLUMNS({ "name", RK_COL_TEXT }, { "vcpus", RK_COL_NUMBER }, { "memory_mib", RK_COL_NUMBER }, { "gpus", RK_COL_NUMBER },             \
 		   { "hcas", RK_COL_NUMBER }, { "nvme", RK_COL_NUMBER }, { "passthrough", RK_COL_BOOL }, { "vms_per_domain", RK_COL_NUMBER },       \
-		   { "cloud_multiple", RK_COL_NUMBER, .wide = true }, { "aliases", RK_COL_LIST, .wide = true }, { "description", RK_COL_TEXT })
+		   { "cloud_multiple", RK_COL_NUMBER, .wide = facts }, { "libvirt_min", RK_COL_TEXT, .wide = facts },                               \
+		   { "qemu_min", RK_COL_TEXT, .wide = facts }, { "not_supported", RK_COL_LIST, .wide = facts },                                     \
+		   { "aliases", RK_COL_LIST, .wide = facts }, { "source", RK_COL_TEXT, .wide = true }, { "description", RK_COL_TEXT })
 #define TENANT_ARG RK_ARGS({ .name = "TENANT", .type = RK_ARG_TENANT, .required = true, .help = "name of a tenant" })
 
 static const struct rk_command size_rows[] = {
-	{ .noun = "size", .verb = "list", .summary = "list the VM sizes", .flags = RK_CMD_NO_STORE, .list = true, .columns = SIZE_COLUMNS, .examples = RK_EXAMPLES("size list"), .run = list_sizes },
-	{ .noun = "size", .verb = "show", .summary = "show one VM size", .flags = RK_CMD_NO_STORE, .columns = SIZE_COLUMNS,
+	{ .noun = "size", .verb = "list", .summary = "list the VM sizes, the site's own last", .list = true, .columns = SIZE_COLUMNS(true), .examples = RK_EXAMPLES("size list"), .run = list_sizes },
+	{ .noun = "size", .verb = "show", .summary = "show one VM size", .columns = SIZE_COLUMNS(false),
+	  .description = "Facts of the family (multiples in the cloud, VMs per NVLink domain, what is not supported) are shown, never enforced. libvirt_min and qemu_min are "
+			 "the first versions that can express the size. A site adds sizes with the key \"sizes\" of its site file.",
 	  .args = RK_ARGS({ .name = "SIZE", .type = RK_ARG_SIZE, .required = true, .help = "name or alias of a size" }),
-	  .examples = RK_EXAMPLES("size show Standard_ND128isr_GB300_v6"), .run = show_size },
+	  .examples = RK_EXAMPLES("size show Standard_ND128isr_GB300_v6", "size show nd64isr-gb300-v6 -o json"), .run = show_size },
 };
 RK_NOUN(size, "VM sizes", NULL, size_rows);
 

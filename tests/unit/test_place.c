@@ -74,7 +74,7 @@ static void place(const struct rk_site *s, const struct rk_spec *spec, const int
 {
 	RK_CLEANUP_ERR struct rk_err err = RK_ERR_INIT;
 
-	if (rk_place(s, spec, rk_size_find(spec->size), keep, n_keep, arena, ret, &err))
+	if (rk_place(s, spec, rk_size_find(s, spec->size), keep, n_keep, arena, ret, &err))
 		fail_msg("%s", err.message);
 	assert_int_equal(ret->n_reasons, s->n_racks);
 	for (size_t r = 0; r < s->n_racks; r++)

@@ -614,11 +614,11 @@ static void an_older_schema_is_refused_until_it_is_migrated(void **state)
 	rk_db_close(db);
 
 	RK_CLEANUP_STORE struct rk_store *old = open_as(uri, &alice, RK_STORE_WRITE);
-	refused(rk_store_snapshot(old, &none, &err), RK_FAILED, "has schema 1, this racksh needs schema 3");
+	refused(rk_store_snapshot(old, &none, &err), RK_FAILED, "has schema 1, this racksh needs schema 4");
 	refused(rk_store_begin(old, -1, &err), RK_FAILED, "has schema 1");
 	must(rk_store_migrate(old, &from, &to, &err));
 	assert_int_equal(from, 1);
-	assert_int_equal(to, 3);
+	assert_int_equal(to, 4);
 	RK_CLEANUP_SITE struct rk_site *s = snapshot(old);
 	assert_string_equal(s->name, "fen-3");
 	assert_int_equal(s->revision, 41);
