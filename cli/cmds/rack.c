@@ -2,6 +2,7 @@
 #include <string.h>
 
 #include "cli/cmds/common.h"
+#include "provision/place.h"
 
 static int count_state(const struct rk_site *site, const struct rk_rack *r, enum rk_tray_state a, enum rk_tray_state b)
 {
@@ -39,7 +40,7 @@ static void rack_row(struct rk_call *call, int index)
 	rk_cell_number(call->out, "gpus_free", free * gpus);
 	rk_cell_text(call->out, "nvlink_domain", r->cluster_uuid);
 	rk_cell_real(call->out, "power_kw_budget", r->power_kw);
-	rk_cell_real(call->out, "power_kw_committed", rk_rack_kw_committed(site, index));
+	rk_cell_real(call->out, "power_kw_committed", rk_power_committed(site, index));
 	rk_cell_text(call->out, "state", rack_state(site, r));
 }
 

@@ -3,6 +3,7 @@
 #include "cli/cmds/common.h"
 #include "inventory/site_check.h"
 #include "inventory/site_file.h"
+#include "provision/place.h"
 
 static int put_site(struct rk_call *call, const void *site, struct rk_err *err)
 {
@@ -111,6 +112,33 @@ static int check(struct rk_call *call, struct rk_err *err)
 	return rc;
 }
 
+static void segments(struct rk_call *call, const char *key, const int *n)
+{
+	struct rk_jw *w = rk_cell_json(call->out, key);
+
+	rk_jw_object(w);
+	for (int k = 0; k < RK_SEGMENT_KINDS; k++) {
+		rk_jw_key(w, rk_arena_printf(call->arena, "%d", rk_segment_sizes[k]));
+		rk_jw_i64(w, n[k]);
+	}
+	rk_jw_end(w);
+}
+
+/* What still fits. */
+static void show_capacity(struct rk_call *call)
+{
+	struct rk_capacity c;
+
+	rk_capacity(call->world->site, &c);
+	rk_cell_number(call->out, "trays_free", c.free);
+	rk_cell_number(call->out, "trays_reserved", c.reserved);
+	rk_cell_number(call->out, "racks_whole", c.whole_racks);
+	rk_cell_number(call->out, "largest_segment", c.largest);
+	segments(call, "segments", c.segments);
+	segments(call, "segments_less_one_rack", c.segments_less_one_rack);
+	rk_cell_real(call->out, "fragmentation", c.fragmentation);
+}
+
 static int show(struct rk_call *call, struct rk_err *err)
 {
 	const struct rk_site *s = call->world->site;
@@ -127,6 +155,7 @@ static int show(struct rk_call *call, struct rk_err *err)
 	rk_cell_number(call->out, "tenants", (long long)s->n_tenants);
 	rk_cell_number(call->out, "clusters", (long long)s->n_clusters);
 	rk_cell_number(call->out, "vms", (long long)s->n_vms);
+	show_capacity(call);
 	return 0;
 }
 
@@ -138,10 +167,15 @@ static const struct rk_command rows[] = {
 	  .examples = RK_EXAMPLES("site import tests/examples/site-1.json"), .run = import },
 	{ .noun = "site", .verb = "export", .summary = "print the inventory as a site file", .flags = RK_CMD_RAW,
 	  .description = "Stable and diff-able; importing it again changes nothing.", .examples = RK_EXAMPLES("site export"), .run = export },
-	{ .noun = "site", .verb = "show", .summary = "show what the store describes", .examples = RK_EXAMPLES("site show"), .run = show,
+	{ .noun = "site", .verb = "show", .summary = "show what the store describes and what still fits",
+	  .description = "\"segments\" says how many clusters of 18, 16, 8 and 4 VMs in one NVLink domain can still be placed, \"segments_less_one_rack\" how many "
+			 "after losing whichever rack costs most. Spares, power and marks are honoured; \"trays_reserved\" are free but kept for somebody.",
+	  .examples = RK_EXAMPLES("site show"), .run = show,
 	  .columns = RK_COLUMNS({ "name", RK_COL_TEXT }, { "region", RK_COL_TEXT }, { "revision", RK_COL_NUMBER }, { "racks", RK_COL_NUMBER },
 				{ "trays", RK_COL_NUMBER }, { "gpus", RK_COL_NUMBER }, { "hcas", RK_COL_NUMBER }, { "tenants", RK_COL_NUMBER },
-				{ "clusters", RK_COL_NUMBER }, { "vms", RK_COL_NUMBER }) },
+				{ "clusters", RK_COL_NUMBER }, { "vms", RK_COL_NUMBER }, { "trays_free", RK_COL_NUMBER }, { "trays_reserved", RK_COL_NUMBER },
+				{ "racks_whole", RK_COL_NUMBER }, { "largest_segment", RK_COL_NUMBER }, { "segments", RK_COL_JSON },
+				{ "segments_less_one_rack", RK_COL_JSON }, { "fragmentation", RK_COL_REAL }) },
 	{ .noun = "site", .verb = "check", .summary = "check the stored site as a whole", .list = true,
 	  .description = "Integrity of the store, identities that are unknown or used twice, slots, spares, power, quotas, leaks, clusters without a partition of their own, "
 			 "and the wiring of every imported fabric. Findings of severity fail are code 7, with --strict warnings too.",
