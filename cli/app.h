@@ -45,8 +45,6 @@ int rk_app_shell(struct rk_app *app);
 /* Opens store (or twin) and snapshot when needed; write: for a changing command. */
 int rk_app_world(struct rk_app *app, bool write, struct rk_err *err);
 void rk_app_close(struct rk_app *app);
-/* Prints what a command has put out so far and starts anew, for commands that watch. */
-void rk_app_emit(struct rk_call *call);
 /* Prints an error to stderr as the format wants. */
 void rk_print_error(const struct rk_err *err, const char *place, enum rk_format format);
 

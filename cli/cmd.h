@@ -68,6 +68,7 @@ struct rk_call {
 	struct rk_world *world;   /* store and snapshot are open unless RK_CMD_NO_STORE */
 	struct rk_arena *arena;   /* dies with the command */
 	struct rk_out *out;       /* rows go here (cli/out.h) */
+	void (*emit)(struct rk_call *call); /* prints what was put out so far and starts anew: for commands that watch */
 	const char *except;       /* -x, or NULL */
 	bool dry_run, strict, yes, quiet, verbose, json;
 };

@@ -237,7 +237,7 @@ static void print_result(struct rk_out *out, const struct rk_parsed *p)
 		rk_out_lines(out, stdout);
 }
 
-void rk_app_emit(struct rk_call *call)
+static void emit(struct rk_call *call)
 {
 	print_result(call->out, call->parsed);
 	fflush(stdout);
@@ -279,7 +279,7 @@ static int run_command(struct rk_app *app, const struct rk_parsed *p, struct rk_
 	app->world.wait = !p->globals.no_wait;
 	app->world.progress = p->globals.quiet || p->globals.format == RK_FORMAT_JSON ? NULL : progress_line;
 	struct rk_call call = {
-		.command = p->command, .parsed = p, .app = app, .world = &app->world, .arena = arena, .out = out, .except = p->globals.except,
+		.command = p->command, .parsed = p, .app = app, .world = &app->world, .arena = arena, .out = out, .emit = emit, .except = p->globals.except,
 		.dry_run = p->globals.dry_run, .strict = p->globals.strict, .yes = p->globals.yes, .quiet = p->globals.quiet,
 		.verbose = p->globals.verbose, .json = p->globals.format == RK_FORMAT_JSON,
 	};

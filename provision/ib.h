@@ -27,6 +27,14 @@ struct rk_ib_path {                       /* a question to the subnet administra
 	enum rk_ib_seen seen;             /* answer */
 	const char *why;                  /* of unknown */
 };
+enum { RK_IB_COUNTERS = 18 };            /* rk_ib_counter_name */
+struct rk_ib_reading {                    /* counters of one port at one moment */
+	uint64_t guid;
+	bool known, down;                 /* as in struct rk_ib_port */
+	const char *why;
+	bool have[RK_IB_COUNTERS], narrow[RK_IB_COUNTERS]; /* narrow: read from a counter of less than 64 bits */
+	uint64_t value[RK_IB_COUNTERS];
+};
 struct rk_ib_ops {
 	/* The manager's configuration, read and strictly checked now. */
 	int (*list)(struct rk_ib *ib, int fabric, struct rk_arena *arena, struct rk_ib_live **ret, size_t *ret_n, struct rk_err *err);
@@ -39,6 +47,9 @@ struct rk_ib_ops {
 	/* Does the subnet administrator give paths between these ports? Fills seen and why of each (texts in the arena). NULL: this manager cannot
 	 * be asked. */
 	int (*paths)(struct rk_ib *ib, int fabric, struct rk_ib_path *paths, size_t n, struct rk_arena *arena, struct rk_err *err);
+	/* Counters of these ports now, in order. NULL: this manager cannot be asked. */
+	int (*counters)(struct rk_ib *ib, int fabric, const uint64_t *guids, size_t n, struct rk_arena *arena, struct rk_ib_reading *ret,
+			struct rk_err *err);
 	void (*free)(struct rk_ib *ib);
 };
 struct rk_ib {

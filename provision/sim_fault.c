@@ -6,7 +6,7 @@
 
 #include "provision/sim_impl.h"
 
-enum { LINKS_PER_GPU = 18, KEYS_PLANTED_MAX = 60 };
+enum { LINKS_PER_GPU = 18, KEYS_PLANTED_MAX = 60, RATE_MAX = 1000000 };
 
 /* TRAY/NUMBER or TRAY/NUMBER/NUMBER */
 struct place {
@@ -38,14 +38,40 @@ static char *nvlink_key(const struct rk_sim *sim, const struct place *p)
 	return rk_xasprintf("nvlink:%s/%d/%d", sim->site->trays[p->tray].name, (int)p->number, (int)p->more);
 }
 
+static char *plain_key(const struct rk_sim *sim, const struct place *p, const char *what)
+{
+	return rk_xasprintf("%s:%s/%d", what, sim->site->trays[p->tray].name, (int)p->number);
+}
+
 static char *link_key(const struct rk_sim *sim, const struct place *p)
 {
-	return rk_xasprintf("link:%s/%d", sim->site->trays[p->tray].name, (int)p->number);
+	return plain_key(sim, p, "link");
 }
 
 static char *keys_key(const struct rk_sim *sim, const struct place *p)
 {
-	return rk_xasprintf("keys:%s/%d", sim->site->trays[p->tray].name, (int)p->number);
+	return plain_key(sim, p, "keys");
+}
+
+static char *errors_key(const struct rk_sim *sim, const struct place *p)
+{
+	return plain_key(sim, p, "errors");
+}
+
+static char *flaps_key(const struct rk_sim *sim, const struct place *p)
+{
+	return plain_key(sim, p, "flaps");
+}
+
+static char *wait_key(const struct rk_sim *sim, const struct place *p)
+{
+	return plain_key(sim, p, "wait");
+}
+
+static char *rate_value(const char *old, const struct place *p)
+{
+	(void)old;
+	return p->more ? rk_xasprintf("%d", (int)p->more) : NULL;
 }
 
 /* New value from the old one; NULL deletes. */
@@ -92,6 +118,9 @@ static const struct word {
 	{ "link-down", false, false, 0, 0, link_key, down_value },
 	{ "link-up", false, false, 0, 0, link_key, no_value },
 	{ "port-key", false, true, 1, 0xffff, keys_key, one_more_key },
+	{ "port-errors", false, true, 0, RATE_MAX, errors_key, rate_value },
+	{ "port-flaps", false, true, 0, RATE_MAX, flaps_key, rate_value },
+	{ "port-congested", false, true, 0, RATE_MAX, wait_key, rate_value },
 	{ "port-clean", false, false, 0, 0, keys_key, no_value },
 };
 

@@ -5,7 +5,7 @@
  *   ib:FABRIC:PKEY     name TAB guid=f,guid=l,...                      dom:TRAY:NAME R|S and the XML
  *   vol:TRAY:POOL/NAME bytes                                          up:TRAY       1 when the guest answers
  *   link:TRAY/RAIL     down                                           keys:TRAY/RAIL words of the port's table that no partition gives
- *   nvlink:TRAY/INDEX/LINK down
+ *   nvlink:TRAY/INDEX/LINK down                                        errors:, flaps:, wait: TRAY/RAIL rates at which a port counts
  * A value may settle later: until its due time a reader sees the former one ("accepted is not done"). */
 #pragma once
 #include <pthread.h>

@@ -59,7 +59,7 @@ static void alarm_row(void *ctx, const struct rk_isolation *isolation)
 	struct rk_call *call = ctx;
 
 	isolation_row(call, isolation);
-	rk_app_emit(call);
+	call->emit(call);
 }
 
 static int isolation_verify(struct rk_call *call, struct rk_err *err)

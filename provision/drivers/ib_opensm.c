@@ -11,6 +11,7 @@
 #include "inventory/topology.h"
 #include "provision/drivers/partitions_file.h"
 #include "provision/drivers/session.h"
+#include "provision/ib_counters.h"
 
 enum { SETS = 4, HOSTS_MAX = 16, TABLE_MAX = 4096, MS_PER_PORT = 60 };
 
@@ -71,6 +72,11 @@ static const char write_script[] =
 static const char tables_script[] =
 	"xargs -n 16 -P 4 sh -c 'n=$1; shift; for g; do o=$(smpquery -G pkeys \"$g\" 2>&1 </dev/null); r=$?\n"
 	"printf \"%s\\n\" \"$n $g $r\n$o\n$n end\"; done' sh \"$1\"\n";
+
+/* The same for counters: what 64-bit counters do not have the older ones may. */
+static const char counters_script[] =
+	"xargs -n 16 -P 4 sh -c 'n=$1; shift; for g; do o=$(perfquery -x -G \"$g\" 2>&1 </dev/null); r=$?; p=$(perfquery -G \"$g\" 2>&1 </dev/null)\n"
+	"printf \"%s\\n\" \"$n $g $r\n$o\n$n narrow\n$p\n$n end\"; done' sh \"$1\"\n";
 
 /* NONCE, lines of SGID DGID GUID GUID on standard input: no record is also what a port that does not exist gives, hence the second look. */
 static const char paths_script[] =
@@ -356,19 +362,27 @@ static bool read_table(const char *text, struct rk_arena *arena, struct rk_ib_po
 	return false;
 }
 
-/* Answer of one port: "NONCE GUID STATUS", the text, "NONCE end". */
+/* What stands between "NONCE GUID STATUS" and "NONCE end"; NULL when it did not come whole. */
+static const char *answer_of(const char *out, const char *mark, uint64_t guid, struct rk_arena *arena, long *ret_status)
+{
+	const char *head = rk_arena_printf(arena, "%s 0x%016" PRIx64 " ", mark, guid), *at = strstr(out, head);
+	const char *end = at ? strstr(at, rk_arena_printf(arena, "%s end", mark)) : NULL, *body = end ? strchr(at, '\n') : NULL;
+
+	if (!body || body >= end)
+		return NULL;
+	*ret_status = strtol(at + strlen(head), NULL, 10);
+	return rk_arena_strndup(arena, body + 1, (size_t)(end - body - 1));
+}
+
 static void read_answer(const char *out, const char *mark, struct rk_arena *arena, struct rk_ib_port *port)
 {
-	const char *head = rk_arena_printf(arena, "%s 0x%016" PRIx64 " ", mark, port->guid), *at = strstr(out, head);
-	const char *end = at ? strstr(at, rk_arena_printf(arena, "%s end", mark)) : NULL;
+	long status;
+	const char *text = answer_of(out, mark, port->guid, arena, &status);
 
-	if (!end) {
+	if (!text) {
 		port->why = "no answer was read";
 		return;
 	}
-	long status = strtol(at + strlen(head), NULL, 10);
-	const char *body = strchr(at, '\n');
-	const char *text = body && body < end ? rk_arena_strndup(arena, body + 1, (size_t)(end - body - 1)) : "";
 	if (status == 0 && read_table(text, arena, port))
 		return;
 	const char *why = strstr(text, "failed:");
@@ -405,26 +419,85 @@ static int sm_discover(struct rk_ib *ib, int fabric, struct rk_arena *arena, con
 	return finish(sm, fabric, discover(sm, fabric, arena, ret, err), err);
 }
 
-/* A port that gives no table is either not in the fabric now, which a whole picture of it shows, or did not answer: not known. */
-static void find_down(struct opensm *sm, int fabric, struct rk_ib_port *ports, size_t n, struct rk_arena *arena)
+/* A port that answers nothing is either not in the fabric now, which a whole picture of it shows, or did not answer: not known. *ret says for
+ * each GUID whether it is in the fabric; NULL: no picture. */
+static struct rk_map *linked_ports(struct opensm *sm, int fabric, struct rk_arena *arena)
 {
 	struct rk_topology *topology RK_CLEANUP(rk_cleanup_topology) = NULL;
-	struct rk_map *linked RK_CLEANUP_MAP = rk_map_new();
 	const char *text;
+
+	if (discover(sm, fabric, arena, &text, NULL) != 0 || rk_topology_parse("ibnetdiscover", text, strlen(text), &topology, NULL) != 0)
+		return NULL;
+	struct rk_map *linked = rk_map_new();
+	for (size_t i = 0; i < topology->n_links; i++)
+		if (topology->links[i].port_guid)
+			rk_map_set_u64(linked, topology->links[i].port_guid, i);
+	return linked;
+}
+
+static const char link_down[] = "the port is not in the fabric: its link is down";
+
+static void find_down(struct opensm *sm, int fabric, struct rk_ib_port *ports, size_t n, struct rk_arena *arena)
+{
+	struct rk_map *linked RK_CLEANUP_MAP = NULL;
 	size_t unread = 0;
 
 	for (size_t i = 0; i < n; i++)
 		unread += !ports[i].known;
-	if (!unread || discover(sm, fabric, arena, &text, NULL) != 0 || rk_topology_parse("ibnetdiscover", text, strlen(text), &topology, NULL) != 0)
-		return;
-	for (size_t i = 0; i < topology->n_links; i++)
-		if (topology->links[i].port_guid)
-			rk_map_set_u64(linked, topology->links[i].port_guid, i);
-	for (size_t i = 0; i < n; i++)
+	linked = unread ? linked_ports(sm, fabric, arena) : NULL;
+	for (size_t i = 0; linked && i < n; i++)
 		if (!ports[i].known && !rk_map_get_u64(linked, ports[i].guid, NULL)) {
 			ports[i].down = true;
-			ports[i].why = "the port is not in the fabric: its link is down";
+			ports[i].why = link_down;
 		}
+}
+
+static const char *guid_lines(const uint64_t *guids, size_t n, struct rk_str *out)
+{
+	for (size_t i = 0; i < n; i++)
+		rk_str_addf(out, "0x%016" PRIx64 "\n", guids[i]);
+	return rk_str_text(out);
+}
+
+static void read_counters(const char *out, const char *mark, struct rk_arena *arena, struct rk_ib_reading *ret)
+{
+	long status = 1;
+	const char *text = answer_of(out, mark, ret->guid, arena, &status), *narrow = text ? strstr(text, mark) : NULL;
+
+	if (!narrow || status != 0) {
+		ret->why = text ? rk_first_line(arena, text) : "no answer was read";
+		return;
+	}
+	rk_ib_counters_parse(text, (size_t)(narrow - text), true, ret);
+	rk_ib_counters_parse(narrow, strlen(narrow), false, ret);
+	ret->known = true;
+}
+
+static int sm_counters(struct rk_ib *ib, int fabric, const uint64_t *guids, size_t n, struct rk_arena *arena, struct rk_ib_reading *ret, struct rk_err *err)
+{
+	struct opensm *sm = (struct opensm *)ib;
+	struct rk_str list RK_CLEANUP_STR = RK_STR_INIT;
+	struct rk_map *linked RK_CLEANUP_MAP = NULL;
+	const char *mark = nonce(arena), *argv[] = { "sh", "-c", counters_script, "racksh", mark, NULL };
+	struct rk_ssh_result r;
+	size_t unread = 0;
+
+	guid_lines(guids, n, &list);
+	pthread_mutex_lock(&sm->fabrics[fabric].lock);
+	int rc = run_any(sm, fabric, 60000 + (int)n * MS_PER_PORT * 2, argv, rk_str_text(&list), list.len, &r, err);
+	for (size_t i = 0; i < n; i++) {
+		ret[i] = (struct rk_ib_reading){ .guid = guids[i] };
+		read_counters(rk_str_text(&r.out), mark, arena, &ret[i]);
+		unread += !ret[i].known;
+	}
+	rk_ssh_result_clear(&r);
+	linked = rc == 0 && unread ? linked_ports(sm, fabric, arena) : NULL;
+	for (size_t i = 0; linked && i < n; i++)
+		if (!ret[i].known && !rk_map_get_u64(linked, guids[i], NULL)) {
+			ret[i].down = true;
+			ret[i].why = link_down;
+		}
+	return finish(sm, fabric, rc, err);
 }
 
 static int sm_tables(struct rk_ib *ib, int fabric, const uint64_t *guids, size_t n, struct rk_arena *arena, struct rk_ib_port *ret, struct rk_err *err)
@@ -434,10 +507,9 @@ static int sm_tables(struct rk_ib *ib, int fabric, const uint64_t *guids, size_t
 	const char *mark = nonce(arena), *argv[] = { "sh", "-c", tables_script, "racksh", mark, NULL };
 	struct rk_ssh_result r;
 
-	for (size_t i = 0; i < n; i++) {
+	for (size_t i = 0; i < n; i++)
 		ret[i] = (struct rk_ib_port){ .guid = guids[i] };
-		rk_str_addf(&list, "0x%016" PRIx64 "\n", guids[i]);
-	}
+	guid_lines(guids, n, &list);
 	if (n == 0)
 		return 0;
 	pthread_mutex_lock(&sm->fabrics[fabric].lock);
@@ -509,7 +581,7 @@ static void sm_free(struct rk_ib *ib)
 	free(sm);
 }
 
-static const struct rk_ib_ops ops = { sm_list, sm_set, sm_tables, sm_discover, sm_paths, sm_free };
+static const struct rk_ib_ops ops = { sm_list, sm_set, sm_tables, sm_discover, sm_paths, sm_counters, sm_free };
 
 int rk_ib_opensm(const struct rk_driver_env *env, struct rk_ib **ret, struct rk_err *err)
 {
