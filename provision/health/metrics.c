@@ -1,3 +1,4 @@
+#include <math.h>
 #include <string.h>
 
 #include "provision/health/health.h"
@@ -25,8 +26,11 @@ static struct rk_metric *push(struct rk_metrics *m, const char *name, const char
 
 void rk_metric_number(struct rk_metrics *m, const char *name, const char *label, double v)
 {
+	if (!isfinite(v)) {
+		rk_metric_absent(m, name, label, "not a number");
+		return;
+	}
 	struct rk_metric *item = push(m, name, label, RK_METRIC_NUMBER);
-
 	if (item)
 		item->number = v;
 }

@@ -388,7 +388,7 @@ static void a_folder_tells_what_was_put_into_it(void **state)
 	int rc = rk_evidence_save(dir, targets, VMS, &err);
 	if (!rc)
 		rc = rk_evidence_load(dir, arena, &loaded, &n, &err);
-	assert_int_equal(rk_evidence_save(dir, targets, VMS, NULL), RK_INVALID); /* not over an older one */
+	assert_int_equal(rk_evidence_save(dir, targets, VMS, NULL), RK_CONFLICT); /* not over an older one */
 	nftw(dir, remove_one, 16, FTW_DEPTH | FTW_PHYS);
 	if (rc)
 		fail_msg("%s", err.message);

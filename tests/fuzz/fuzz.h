@@ -1,0 +1,192 @@
+/* Fuzz entries: one function per kind of hostile input. fuzz_NAME.c makes each a libFuzzer program (make fuzz); tests/unit/test_fuzz.c feeds all
+ * of them the kept seeds and deterministic mutations in every make check. A finding is a crash, a sanitizer report or an abort here. */
+#pragma once
+#include <math.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "cli/words.h"
+#include "inventory/base/json.h"
+#include "inventory/base/nodeset.h"
+#include "inventory/base/str.h"
+#include "inventory/site_file.h"
+#include "inventory/topology.h"
+#include "provision/drivers/nvos_parse.h"
+#include "provision/drivers/partitions_file.h"
+#include "provision/health/health.h"
+#include "provision/known_hosts.h"
+#include "provision/ssh.h"
+#include "vmspec/vmspec.h"
+
+/* What a parser hands on must be fit for rules, JSON and terminals. */
+static inline void rk_fuzz_check_metrics(const struct rk_metrics *m)
+{
+	for (size_t i = 0; i < m->n; i++) {
+		const struct rk_metric *x = &m->items[i];
+		if (!x->name || !x->label || rk_utf8_valid(x->label, strlen(x->label)) != strlen(x->label))
+			abort();
+		if (x->type == RK_METRIC_NUMBER ? !isfinite(x->number) : !x->text || rk_utf8_valid(x->text, strlen(x->text)) != strlen(x->text))
+			abort();
+	}
+}
+
+/* The first byte chooses the exit status and whether the text came on stderr. */
+static inline void rk_fuzz_collector(const char *collector, const uint8_t *data, size_t size)
+{
+	static const char *const statuses[] = { "0", "1", "timeout", NULL };
+	RK_CLEANUP_ARENA struct rk_arena *arena = rk_arena_new();
+	struct rk_metrics m = { .arena = arena };
+	uint8_t first = size ? data[0] : 0;
+	char *text RK_CLEANUP_FREE = rk_xmalloc(size + 1); /* no NUL behind it that a parser could lean on */
+	size_t n = size ? size - 1 : 0;
+
+	memcpy(text, data + (size ? 1 : 0), n);
+	struct rk_evidence e = { collector, text, n, "", 0, statuses[first & 3] };
+	if (first & 4) {
+		e.err = text;
+		e.err_len = n;
+		e.out_len = n / 2;
+	}
+	rk_collector_find(collector)->parse(&e, &m);
+	rk_fuzz_check_metrics(&m);
+}
+
+static inline char *rk_fuzz_text(const uint8_t *data, size_t size)
+{
+	char *text = rk_xmalloc(size + 1);
+
+	memcpy(text, data, size);
+	text[size] = '\0';
+	return text;
+}
+
+static inline void rk_fuzz_json(const uint8_t *data, size_t size)
+{
+	RK_CLEANUP_JSON struct rk_json *json = NULL;
+
+	if (rk_json_parse("fuzz", (const char *)data, size, &json, NULL))
+		return;
+	/* Written and read again it must be the same text. */
+	struct rk_str once RK_CLEANUP_STR = RK_STR_INIT, twice RK_CLEANUP_STR = RK_STR_INIT;
+	RK_CLEANUP_JSON struct rk_json *again = NULL;
+	struct rk_jw w;
+	rk_jw_init(&w, &once, 0);
+	rk_jw_node(&w, rk_json_root(json));
+	if (rk_json_parse("again", rk_str_text(&once), once.len, &again, NULL))
+		abort();
+	rk_jw_init(&w, &twice, 0);
+	rk_jw_node(&w, rk_json_root(again));
+	if (strcmp(rk_str_text(&once), rk_str_text(&twice)) != 0)
+		abort();
+}
+
+static inline void rk_fuzz_nodeset(const uint8_t *data, size_t size)
+{
+	RK_CLEANUP_ARENA struct rk_arena *arena = rk_arena_new();
+	char *text RK_CLEANUP_FREE = rk_fuzz_text(data, size < 64 ? size : 64);
+	struct rk_nodeset set, again;
+
+	if (rk_nodeset_parse(text, NULL, NULL, arena, &set, NULL) || set.n > 5000)
+		return;
+	const char *folded = rk_nodeset_fold(arena, set.names, set.n);
+	if (rk_nodeset_parse(folded, NULL, NULL, arena, &again, NULL) == 0 && again.n != set.n)
+		abort();
+}
+
+static inline void rk_fuzz_site(const uint8_t *data, size_t size)
+{
+	struct rk_site *site = NULL;
+
+	if (rk_site_parse("fuzz", (const char *)data, size, &site, NULL) == 0)
+		rk_site_free(site);
+}
+
+static inline void rk_fuzz_ibnetdiscover(const uint8_t *data, size_t size)
+{
+	RK_CLEANUP(rk_cleanup_topology) struct rk_topology *topology = NULL;
+
+	(void)rk_topology_parse("fuzz", (const char *)data, size, &topology, NULL);
+}
+
+static inline void rk_fuzz_partitions(const uint8_t *data, size_t size)
+{
+	RK_CLEANUP_ARENA struct rk_arena *arena = rk_arena_new();
+	struct rk_diags findings RK_CLEANUP_DIAGS = RK_DIAGS_INIT("fuzz");
+	struct rk_partitions parts = { 0 };
+
+	(void)rk_partitions_lint("fuzz", (const char *)data, size, &findings);
+	(void)rk_partitions_parse("fuzz", (const char *)data, size, arena, &parts, NULL);
+}
+
+static inline void rk_fuzz_nvos(const uint8_t *data, size_t size)
+{
+	RK_CLEANUP_ARENA struct rk_arena *arena = rk_arena_new();
+	char *text RK_CLEANUP_FREE = rk_fuzz_text(data, size);
+	struct rk_nvos_row *rows;
+	struct rk_nvl_live live = { 0 };
+	size_t n;
+
+	(void)rk_nvos_list(text, arena, &rows, &n, NULL);
+	(void)rk_nvos_members(text, -1, arena, &live, NULL);
+	(void)rk_nvos_cluster(text, NULL);
+	(void)rk_nvos_apps(text, NULL);
+}
+
+static inline void rk_fuzz_known_hosts(const uint8_t *data, size_t size)
+{
+	RK_CLEANUP_ARENA struct rk_arena *arena = rk_arena_new();
+	char *text RK_CLEANUP_FREE = rk_fuzz_text(data, size);
+	struct rk_host_key key;
+
+	(void)rk_known_hosts_find((const char *)data, size, "r01-t01", 2222, arena);
+	(void)rk_host_key_parse(text, arena, &key);
+}
+
+static inline void rk_fuzz_words(const uint8_t *data, size_t size)
+{
+	RK_CLEANUP_ARENA struct rk_arena *arena = rk_arena_new();
+	char *text RK_CLEANUP_FREE = rk_fuzz_text(data, size);
+	struct rk_vars vars = { 0 };
+	struct rk_lines lines = { 0 };
+
+	(void)rk_split("fuzz", text, &vars, arena, &lines, NULL);
+	free(lines.items);
+	rk_vars_free(&vars);
+}
+
+static inline void rk_fuzz_ssh_target(const uint8_t *data, size_t size)
+{
+	RK_CLEANUP_ARENA struct rk_arena *arena = rk_arena_new();
+	char *text RK_CLEANUP_FREE = rk_fuzz_text(data, size);
+	struct rk_ssh_target target = { 0 };
+	struct rk_str quoted RK_CLEANUP_STR = RK_STR_INIT;
+
+	(void)rk_ssh_parse(text, arena, &target, NULL);
+	rk_shell_quote(&quoted, text);
+}
+
+/* Everything that is no collector. */
+struct rk_fuzz_entry {
+	const char *name;
+	void (*fn)(const uint8_t *data, size_t size);
+};
+static const struct rk_fuzz_entry rk_fuzz_entries[] __attribute__((unused)) = {
+	{ "json", rk_fuzz_json }, { "nodeset", rk_fuzz_nodeset }, { "site", rk_fuzz_site }, { "ibnetdiscover", rk_fuzz_ibnetdiscover },
+	{ "partitions", rk_fuzz_partitions }, { "nvos", rk_fuzz_nvos }, { "known_hosts", rk_fuzz_known_hosts }, { "words", rk_fuzz_words },
+	{ "ssh_target", rk_fuzz_ssh_target },
+};
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
+#define RK_FUZZ_COLLECTOR(name)                                            \
+	int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)       \
+	{                                                                  \
+		rk_fuzz_collector(name, data, size);                       \
+		return 0;                                                  \
+	}
+#define RK_FUZZ(name)                                                      \
+	int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)       \
+	{                                                                  \
+		rk_fuzz_##name(data, size);                                \
+		return 0;                                                  \
+	}
