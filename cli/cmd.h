@@ -30,6 +30,7 @@ enum rk_cmdflag {
 	RK_CMD_REMOTE = 16,       /* talks to hosts or managers */
 	RK_CMD_RAW = 32,          /* prints its own text (export, render), never a table */
 	RK_CMD_SHELL = 64,        /* a word of the shell only */
+	RK_CMD_RECORDS = 128,     /* reads, and writes down in the store what it found: not under --read-only */
 };
 /* Result columns: the table's header and the JSON keys; a schema is derived from them. */
 enum rk_coltype { RK_COL_TEXT, RK_COL_NUMBER, RK_COL_REAL, RK_COL_BOOL, RK_COL_HEX64, RK_COL_PKEY, RK_COL_TIME, RK_COL_LIST, RK_COL_JSON };

@@ -273,7 +273,7 @@ static int run_command(struct rk_app *app, const struct rk_parsed *p, struct rk_
 	int rc = allowed(app, p, err);
 
 	if (!rc && !(p->command->flags & RK_CMD_NO_STORE))
-		rc = rk_app_world(app, changes, err);
+		rc = rk_app_world(app, changes || ((p->command->flags & RK_CMD_RECORDS) && !p->globals.read_only), err);
 	if (rc)
 		return rc;
 	app->world.wait = !p->globals.no_wait;

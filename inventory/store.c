@@ -199,6 +199,7 @@ static int raw_begin(struct rk_store *store, struct rk_err *err)
 	if (rc)
 		store->db->driver->rollback(store->db);
 	store->in_change = !rc;
+	store->touched = false;
 	free(rk_steal(&store->what));
 	return rc;
 }
@@ -304,7 +305,7 @@ int rk_store_commit(struct rk_store *store, struct rk_err *err)
 
 	if (!store->in_change)
 		return rk_err_set(err, RK_BUG, "a commit without a change of the store");
-	int rc = keep_change(store, err);
+	int rc = store->touched ? keep_change(store, err) : end_change(store, err);
 	pthread_mutex_unlock(&store->lock);
 	return rc;
 }
@@ -332,6 +333,7 @@ static int part(struct rk_store *store, bool own, int rc, int (*end)(struct rk_s
 
 int rk_store_part(struct rk_store *store, bool own, int rc, struct rk_err *err)
 {
+	store->touched = true;
 	return part(store, own, rc, keep_change, err);
 }
 

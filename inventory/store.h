@@ -28,7 +28,7 @@ const char *rk_store_uri(const struct rk_store *store); /* for messages: without
 int rk_store_snapshot(struct rk_store *store, struct rk_site **ret, struct rk_err *err);
 
 /* Transactions. revision: what the change was planned against, or -1 for "whatever it is". Nesting is a bug.
- * Commit raises the revision by one. Between begin and commit/rollback the functions below change things. */
+ * Commit raises the revision by one, unless nothing but the journal, leases or the audit changed. Between begin and commit/rollback the functions below change things. */
 int rk_store_begin(struct rk_store *store, int64_t revision, struct rk_err *err);
 int rk_store_commit(struct rk_store *store, struct rk_err *err);
 void rk_store_rollback(struct rk_store *store);
@@ -73,6 +73,8 @@ struct rk_new_vm {
 	const uint64_t *port_guids; size_t n_port_guids;  /* each in at most one tenant key */
 };
 int rk_store_add_vm(struct rk_store *store, const struct rk_new_vm *vm, struct rk_err *err);
+/* The VM of this name gets another body (tray, uuid, address, keys, generation) and that tray's devices; cluster and number stay. */
+int rk_store_move_vm(struct rk_store *store, const struct rk_new_vm *vm, struct rk_err *err);
 int rk_store_remove_vm(struct rk_store *store, const char *vm, struct rk_err *err);
 int rk_store_set_vm_state(struct rk_store *store, const char *vm, enum rk_vm_state state, struct rk_err *err);
 /* The private host key of a VM, while it is kept (until the guest was seen with it); *ret NULL when it is gone. malloc'ed; wipe it. */
@@ -95,6 +97,7 @@ struct rk_op_row {
 	int64_t id;
 	const char *command, *state, *by, *detail; /* by "user@host pid" */
 	const char *params;                        /* JSON: what is needed to rebuild the operation */
+	const char *runner;                        /* "host pid": who carries it out, or did last */
 	int64_t started_ms, ended_ms;              /* unix; ended 0 = not yet */
 };
 struct rk_step_row {

@@ -317,6 +317,65 @@ int rk_store_add_vm(struct rk_store *store, const struct rk_new_vm *vm, struct r
 	return rk_store_part(store, own, rc, err);
 }
 
+#define BURY                                                                                                                   \
+	"INSERT INTO tombstones (cluster, number, name, uuid, tray, generation, actor, at_ms)"                                  \
+	" SELECT cluster, number, name, uuid, tray, generation, CAST(? AS TEXT), CAST(? AS BIGINT) FROM vms WHERE name = ?"
+
+static int rewrite_vm(struct rk_store *store, const struct rk_new_vm *vm, struct wanted *w, struct rk_err *err)
+{
+	const struct rk_db_value arg = RK_DB_S(vm->name);
+	int64_t id = 0;
+	int rc = rk_db_one_int(store->db, "SELECT id FROM vms WHERE name = ?", &arg, 1, 0, &id, err);
+
+	if (!rc)
+		rc = rk_db_exec(store->db, err, "DELETE FROM gpu_alloc WHERE vm = ?", RK_DB_I(id));
+	if (!rc)
+		rc = rk_db_exec(store->db, err, "DELETE FROM port_alloc WHERE vm = ?", RK_DB_I(id));
+	if (!rc)
+		rc = rk_db_exec(store->db, err,
+				"UPDATE vms SET tray = ?, uuid = ?, state = ?, address = ?, ssh_port = ?, mac = ?, generation = ?, host_key_public = ?,"
+				" host_key_private = ?, actor = ?, at_ms = ?, revision = ? WHERE id = ?",
+				RK_DB_S(vm->tray), RK_DB_S(vm->uuid), RK_DB_S(rk_vm_state_name(RK_VM_PLANNED)), RK_DB_S(vm->address), RK_DB_I(vm->ssh_port),
+				RK_DB_S(vm->mac), RK_DB_I(vm->generation), RK_DB_S(vm->host_key_public), RK_DB_S(vm->host_key_private), RK_DB_S(store->by),
+				RK_DB_I(rk_store_now_ms()), RK_DB_I(store->revision + 1), RK_DB_I(id));
+	if (!rc)
+		rc = write_guids(store, "gpu_alloc", "SELECT COUNT(*) FROM gpus WHERE guid = ?", "GPU", vm->gpu_guids, vm->n_gpu_guids, id, w, err);
+	if (!rc)
+		rc = write_guids(store, "port_alloc", "SELECT COUNT(*) FROM hcas WHERE guid = ?", "port", vm->port_guids, vm->n_port_guids, id, w, err);
+	return rc;
+}
+
+static int move_vm(struct rk_store *store, const struct rk_new_vm *vm, struct rk_err *err)
+{
+	struct wanted w = { .name = vm->name, .tray = vm->tray, .uuid = vm->uuid, .address = vm->address, .ssh_port = vm->ssh_port,
+			    .cluster = vm->cluster, .number = vm->number };
+	int rc = rk_store_need(store, "VM", vm_sql, vm->name, err);
+
+	if (!rc)
+		rc = rk_store_need(store, "tray", "SELECT COUNT(*) FROM trays WHERE name = ?", vm->tray, err);
+	if (!rc)
+		rc = rk_db_exec(store->db, err, BURY, RK_DB_S(store->by), RK_DB_I(rk_store_now_ms()), RK_DB_S(vm->name));
+	if (!rc)
+		rc = rk_store_guard(store, err);
+	if (rc)
+		return rc;
+	rc = rewrite_vm(store, vm, &w, err);
+	rk_store_unguard(store, rc);
+	return explain(store, rc, &w, err);
+}
+
+int rk_store_move_vm(struct rk_store *store, const struct rk_new_vm *vm, struct rk_err *err)
+{
+	bool own;
+	int rc = rk_store_join(store, &own, err);
+
+	if (!rc) {
+		rk_store_what(store, "VM %s to tray %s", vm->name, vm->tray);
+		rc = move_vm(store, vm, err);
+	}
+	return rk_store_part(store, own, rc, err);
+}
+
 int rk_store_remove_vm(struct rk_store *store, const char *vm, struct rk_err *err)
 {
 	bool own;
@@ -327,10 +386,7 @@ int rk_store_remove_vm(struct rk_store *store, const char *vm, struct rk_err *er
 		rc = rk_store_need(store, "VM", vm_sql, vm, err);
 	}
 	if (!rc)
-		rc = rk_db_exec(store->db, err,
-				"INSERT INTO tombstones (cluster, number, name, uuid, tray, generation, actor, at_ms)"
-				" SELECT cluster, number, name, uuid, tray, generation, CAST(? AS TEXT), CAST(? AS BIGINT) FROM vms WHERE name = ?",
-				RK_DB_S(store->by), RK_DB_I(rk_store_now_ms()), RK_DB_S(vm));
+		rc = rk_db_exec(store->db, err, BURY, RK_DB_S(store->by), RK_DB_I(rk_store_now_ms()), RK_DB_S(vm));
 	if (!rc)
 		rc = rk_db_exec(store->db, err, "DELETE FROM vms WHERE name = ?", RK_DB_S(vm));
 	return rk_store_part(store, own, rc, err);

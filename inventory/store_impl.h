@@ -15,7 +15,7 @@ struct rk_store {
 	bool blank;              /* db is an empty stand-in in memory for a store that is not there yet */
 	int schema;
 	pthread_mutex_t lock;    /* recursive; held over every call and from begin to commit: steps run on threads and share the handle */
-	bool in_change;
+	bool in_change, touched; /* touched: this change is about more than the journal */
 	int64_t revision;        /* inside a change: what it started from */
 	char *what;              /* inside a change: its description, for whoever runs into it; the first one wins */
 };

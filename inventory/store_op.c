@@ -102,7 +102,7 @@ static void *add_row(struct list *l, size_t size)
 	return (char *)l->items + l->n++ * size;
 }
 
-#define OP_COLUMNS "SELECT id, command, state, actor, detail, params, started_ms, ended_ms FROM ops"
+#define OP_COLUMNS "SELECT id, command, state, actor, detail, params, started_ms, ended_ms, runner_host || ' ' || runner_pid FROM ops"
 
 static int read_op(void *ctx, const struct rk_db_row *row, struct rk_err *err)
 {
@@ -118,6 +118,7 @@ static int read_op(void *ctx, const struct rk_db_row *row, struct rk_err *err)
 	op->params = rk_arena_strdup(l->arena, rk_db_text(row, 5));
 	op->started_ms = rk_db_int(row, 6);
 	op->ended_ms = rk_db_int(row, 7);
+	op->runner = rk_arena_strdup(l->arena, rk_db_text(row, 8));
 	return 0;
 }
 

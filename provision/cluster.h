@@ -1,4 +1,7 @@
-/* Clusters: plan, create, delete, and what is true of them (drift, isolation). */
+/* Clusters: plan, create, grow, shrink, repair, delete, and what is true of them (drift, isolation).
+ *
+ * Every change converges: what is done already is 0, what is half done is taken up. Beside the errors of rk_op_run: RK_UNHEALTHY when the change was
+ * made but the validation that the spec requires did not pass (the cluster is degraded). world->wait and world->confirm_ms are honoured. */
 #pragma once
 #include "inventory/base/str.h"
 #include "provision/op.h"
@@ -11,9 +14,31 @@ struct rk_cluster_plan {
 /* what_if: "lose=SEL" with racks or trays that are taken as lost, or NULL. */
 int rk_cluster_plan(struct rk_world *world, const struct rk_spec *spec, const char *what_if, struct rk_arena *arena, struct rk_cluster_plan *ret,
 		    struct rk_err *err);
-/* Converges: a cluster that exists with the same spec and is ready is 0; a half-made one is resumed; another spec is RK_CONFLICT. */
+/* A cluster that exists with the same spec and is ready is 0; a half-made one is resumed; another spec is RK_CONFLICT. */
 int rk_cluster_create(struct rk_world *world, const struct rk_spec *spec, int64_t *ret_op, struct rk_err *err);
+int rk_cluster_delete_plan(struct rk_world *world, const char *name, struct rk_arena *arena, struct rk_plan **ret, struct rk_err *err);
 int rk_cluster_delete(struct rk_world *world, const char *name, int64_t *ret_op, struct rk_err *err); /* RK_NOT_FOUND when absent */
+/* To `count` VMs in all: grow or shrink. The plan is NULL when it has that many, or cannot be placed. */
+int rk_cluster_resize_plan(struct rk_world *world, const char *name, int count, bool grow, struct rk_arena *arena, struct rk_cluster_plan *ret,
+			   struct rk_err *err);
+int rk_cluster_resize(struct rk_world *world, const char *name, int count, bool grow, int64_t *ret_op, struct rk_err *err);
+/* Moves VMs (names or selections; none: those on trays that are cordoned, faulty or offline, and failed ones) to free trays of their racks. A VM that a
+ * repair moved already is left alone while nothing is wrong with its new tray. RK_NO_CAPACITY: no spare, and what would be needed.
+ * *ret plan NULL, *ret_moved 0: nothing to repair. */
+int rk_cluster_repair_plan(struct rk_world *world, const char *name, const char *const *vms, size_t n, struct rk_arena *arena, struct rk_plan **ret,
+			   struct rk_err *err);
+int rk_cluster_repair(struct rk_world *world, const char *name, const char *const *vms, size_t n, int64_t *ret_op, size_t *ret_moved, struct rk_err *err);
+
+/* vm start | stop | reboot. */
+struct rk_power_request {
+	const char *verb;                 /* "start", "stop", "reboot" */
+	bool off, on;
+	const int *vms; size_t n;         /* indexes into site->vms */
+	int grace_s;                      /* time a guest gets to shut down; 0: none */
+	bool hard;                        /* turn it off after that, instead of failing */
+};
+int rk_vm_power_plan(struct rk_world *world, const struct rk_power_request *request, struct rk_arena *arena, struct rk_plan **ret, struct rk_err *err);
+int rk_vm_power(struct rk_world *world, const struct rk_power_request *request, int64_t *ret_op, struct rk_err *err);
 
 /* Domain XML (and seed) of every VM of a plan or cluster; see CLI.md Rendering. Nothing is changed anywhere. */
 struct rk_render {

@@ -1,8 +1,9 @@
 /* The operation engine: steps with dependencies, journalled ahead; probe, apply and undo per step kind (DESIGN section 5).
  *
- * Journal order per step: state "applying" (with what undo needs in `before`) -> effect -> read back -> "done". The engine's own thread
- * writes the journal; steps run on up to world->jobs threads, at most one at a time per lane. After kill -9 rk_op_resume or
- * rk_op_rollback rebuild the steps from the journal alone: everything a step needs is in its params (JSON). */
+ * Journal order per step: state "applying" (with what undo needs in `before`) -> effect -> read back -> "done"; backwards "undoing" -> effect ->
+ * "undone". The engine's own thread writes the journal; steps run on up to world->jobs threads, at most one at a time per lane. After kill -9
+ * rk_op_resume or rk_op_rollback rebuild the steps from the journal alone: everything a step needs is in its params (JSON). An operation
+ * whose rollback was begun only goes on backwards; one with a final step begun only goes on forwards. */
 #pragma once
 #include "inventory/base/json.h"
 #include "provision/world.h"
@@ -13,6 +14,8 @@ struct rk_step_kind {
 	const char *name;                 /* "nvl.partition", "ib.partition", "vm.volumes", "vm.define", "vm.start", ... */
 	const char *summary;              /* for plans: what is done to the target */
 	int deadline_ms;                  /* for the read-back inside apply and undo */
+	bool final;                       /* cannot be taken back: begun only when every step that can was done, and confirmed where that is asked */
+	bool awaits;                      /* op.confirm: done by rk_op_confirm; params within_ms */
 	/* Engine thread, before the step runs: reads from the store what the step needs (into step->arena). May be NULL. */
 	int (*prepare)(struct rk_world *world, struct rk_step *step, struct rk_err *err);
 	/* Is the wanted state there already? *ret: 1 yes, 0 no. Sets step->before (JSON) for undo. May be NULL: no. */
@@ -36,12 +39,14 @@ struct rk_step {
 };
 const struct rk_step_kind *rk_step_kind_find(const char *name); /* provision/steps.c; NULL when unknown */
 
-/* What an operation is about: params_json has "type", found in the table of provision/cluster.c. */
+/* What an operation is about: params_json has "type", found in the table of provision/op_types.c. */
+enum rk_op_end { RK_OP_DONE, RK_OP_AWAITS, RK_OP_UNDONE };
 struct rk_op_type {
 	const char *name;                 /* "cluster.create" */
 	bool forward_only;                /* cannot be undone (delete): a failure leaves it resumable */
-	/* Inside the closing transaction of success (committed) or of a complete rollback. */
-	int (*finish)(struct rk_world *world, int64_t op, const struct rk_jnode *params, bool committed, struct rk_err *err);
+	bool independent;                 /* each target stands alone (vm stop): a failure stops nothing else, nothing is undone */
+	/* Inside the closing transaction: of success, of waiting for a confirmation, or of a complete rollback. May be NULL. */
+	int (*finish)(struct rk_world *world, int64_t op, const struct rk_jnode *params, enum rk_op_end end, struct rk_err *err);
 };
 const struct rk_op_type *rk_op_type_find(const char *name);
 
@@ -50,15 +55,48 @@ struct rk_plan;
 struct rk_plan *rk_plan_new(const char *command);
 /* Returns the step's id. All texts are copied; kind must exist. */
 int rk_plan_add(struct rk_plan *plan, const char *kind, const char *target, const char *lane, const char *params_json, const int *deps, size_t n_deps);
+/* Asks for a confirmation within the time once every step that can be taken back is done; to be added last. */
+void rk_plan_add_confirm(struct rk_plan *plan, int within_ms);
 void rk_plan_free(struct rk_plan *plan);
 size_t rk_plan_count(const struct rk_plan *plan);
 void rk_plan_step(const struct rk_plan *plan, size_t i, int *ret_id, const char **ret_kind, const char **ret_target, const char **ret_summary);
 
 /* Writes the operation and its steps (in the caller's transaction, together with the reservation), returns its id. */
 int rk_op_journal(struct rk_world *world, const struct rk_plan *plan, const char *params_json, int64_t *ret_op, struct rk_err *err);
-/* Runs the journalled operation to its end. 0 done; RK_FAILED rolled back; RK_PARTIAL left resumable (hint: op resume ID);
- * RK_CANCELLED rolled back after Ctrl-C. */
+/* Runs the journalled operation to its end. 0 done (or awaiting its confirmation); RK_FAILED rolled back; RK_PARTIAL left resumable (hint:
+ * op resume ID), or some independent steps failed; RK_CANCELLED rolled back after Ctrl-C. */
 int rk_op_run(struct rk_world *world, int64_t op, struct rk_err *err);
-/* After a crash or a failure. A finished operation is 0 and nothing is done; one whose process still runs is RK_CONFLICT. */
+/* After a crash or a failure: on with it, in the direction it had. A finished operation is 0 and nothing is done; one whose process still runs is
+ * RK_CONFLICT. One that awaits its confirmation is undone when its time is over, before that RK_CONFLICT says until when. */
 int rk_op_resume(struct rk_world *world, int64_t op, struct rk_err *err);
 int rk_op_rollback(struct rk_world *world, int64_t op, struct rk_err *err);
+/* Stops it and takes back what it did: one that is left, or awaits its confirmation, here and now; one that another process runs by a word in
+ * the store, waiting for the outcome when world->wait. 0 when it was cancelled or was over before. */
+int rk_op_cancel(struct rk_world *world, int64_t op, struct rk_err *err);
+#define RK_OP_CANCEL_WORD "cancel requested"
+/* Keeps what awaits a confirmation, and does what was put off until then. RK_CONFLICT when there is nothing to confirm (any more). */
+int rk_op_confirm(struct rk_world *world, int64_t op, struct rk_err *err);
+/* Unix ms at which it is undone unless confirmed; 0 when it does not await a confirmation. */
+int rk_op_confirm_by(struct rk_world *world, int64_t op, int64_t *ret, struct rk_err *err);
+/* Takes the leases of a process that is gone (or of another host, which cannot be asked: force) and leaves the operation resumable.
+ * *ret_former: who ran it, in the arena. */
+int rk_op_takeover(struct rk_world *world, int64_t op, bool force, struct rk_arena *arena, const char **ret_former, struct rk_err *err);
+/* For a detached process: finishes what was handed over, and watches over a confirmation until it came or its time is over. */
+int rk_op_watch(struct rk_world *world, int64_t op, struct rk_err *err);
+/* Undoes every operation whose time to be confirmed is over and that nobody watches. */
+int rk_op_sweep(struct rk_world *world, struct rk_err *err);
+
+/* A change that is planned and not yet written. */
+struct rk_change {
+	const char *type, *cluster;       /* op type; the cluster it holds, or NULL */
+	const char *lease;                /* what is leased besides "cluster:<cluster>", or NULL */
+	const char *purpose;
+	const struct rk_plan *plan;
+	const char *params;               /* JSON object with "type" and whatever finish needs */
+	/* What the store is told in the journal's transaction; may be NULL. */
+	int (*reserve)(struct rk_world *world, const struct rk_change *change, int64_t op, struct rk_err *err);
+	const void *data;
+};
+/* Journals against the snapshot's revision, then runs; under --no-wait hands it to a detached process instead. RK_CONFLICT: the store moved
+ * on, nothing was written, plan again. */
+int rk_change_run(struct rk_world *world, const struct rk_change *change, int64_t *ret_op, struct rk_err *err);

@@ -2,7 +2,12 @@
 
 #include <string.h>
 
-static const struct rk_step_kind *const tables[] = { rk_fabric_steps, rk_vm_steps };
+/* What waits for a person is no step of any system. */
+static const struct rk_step_kind op_steps[] = {
+	{ .name = "op.confirm", .summary = "wait for op confirm; without it everything is undone", .awaits = true },
+	{ .name = NULL },
+};
+static const struct rk_step_kind *const tables[] = { rk_nvl_steps, rk_ib_steps, rk_vm_steps, rk_power_steps, rk_guest_steps, op_steps };
 
 const struct rk_step_kind *rk_step_kind_find(const char *name)
 {

@@ -2,7 +2,7 @@
 #pragma once
 #include "provision/op.h"
 
-extern const struct rk_step_kind rk_vm_steps[], rk_fabric_steps[]; /* end with name == NULL */
+extern const struct rk_step_kind rk_vm_steps[], rk_power_steps[], rk_guest_steps[], rk_nvl_steps[], rk_ib_steps[]; /* end with name == NULL */
 
 const char *rk_param(const struct rk_step *step, const char *key); /* "" when absent */
 long rk_param_int(const struct rk_step *step, const char *key);
@@ -15,3 +15,22 @@ int rk_param_vm(struct rk_world *world, const struct rk_step *step, int *ret, st
  * or Ctrl-C. A check that could not read (RK_UNREACHABLE) is tried again until the deadline. */
 int rk_wait_until(struct rk_world *world, struct rk_step *step, const char *what, int (*check)(struct rk_world *world, struct rk_step *step, int *ret, struct rk_err *err),
 		  struct rk_err *err);
+
+/* Everything a step on one VM needs, from the snapshot. "tray" of the params overrides where the VM is: the tray it is moved away from. */
+struct rk_vm_job {
+	const struct rk_vm *vm;
+	const struct rk_cluster *cluster;
+	const struct rk_size *size;
+	const struct rk_image *image;
+	struct rk_spec *spec;
+	const char *domain, *os, *seed;   /* names on the host */
+	const char *tray_name;
+	int tray;
+};
+int rk_vm_job(struct rk_world *world, struct rk_step *step, struct rk_vm_job *ret, struct rk_err *err);
+int rk_vm_job_domain(struct rk_world *world, struct rk_step *step, struct rk_vm_job *ret, struct rk_hv_domain *domain, struct rk_err *err);
+/* The parts of a step that several kinds are made of. */
+int rk_volumes_undo(struct rk_world *world, struct rk_step *step, struct rk_err *err);
+int rk_define_undo(struct rk_world *world, struct rk_step *step, struct rk_err *err);
+/* Addresses of the VMs of one rack of a cluster in VM number order: the IMEX node list, the same on each of them. */
+const char **rk_imex_nodes(const struct rk_site *site, const struct rk_cluster *cluster, int rack, struct rk_arena *arena, size_t *ret_n);

@@ -4,25 +4,18 @@
 
 #include "provision/steps.h"
 
-/* Everything a step on one VM needs, from the snapshot. */
-struct job {
-	const struct rk_vm *vm;
-	const struct rk_cluster *cluster;
-	const struct rk_size *size;
-	const struct rk_image *image;
-	struct rk_spec *spec;
-	const char *domain, *os, *seed;
-	int tray;
-};
-
-static int job_of(struct rk_world *world, struct rk_step *step, struct job *j, struct rk_err *err)
+int rk_vm_job(struct rk_world *world, struct rk_step *step, struct rk_vm_job *j, struct rk_err *err)
 {
 	int vm, rc = rk_param_vm(world, step, &vm, err);
+	const char *tray = rk_param(step, "tray");
 
 	if (rc)
 		return rc;
 	const struct rk_site *site = world->site;
-	*j = (struct job){ .vm = &site->vms[vm], .cluster = &site->clusters[site->vms[vm].cluster], .tray = site->vms[vm].tray };
+	*j = (struct rk_vm_job){ .vm = &site->vms[vm], .cluster = &site->clusters[site->vms[vm].cluster], .tray = site->vms[vm].tray };
+	if (*tray && (j->tray = rk_find_tray(site, tray)) < 0)
+		return rk_err_set(err, RK_NOT_FOUND, "no tray \"%s\" in the store", tray);
+	j->tray_name = site->trays[j->tray].name;
 	j->size = rk_size_find(site, j->cluster->size);
 	int image = rk_find_image(site, j->cluster->image);
 	if (!j->size || image < 0)
@@ -33,6 +26,13 @@ static int job_of(struct rk_world *world, struct rk_step *step, struct job *j, s
 	j->os = rk_vm_os_volume(step->arena, j->vm->name);
 	j->seed = rk_vm_seed_volume(step->arena, j->vm->name);
 	return rk_spec_parse("spec", j->cluster->spec, strlen(j->cluster->spec), step->arena, &j->spec, err);
+}
+
+int rk_vm_job_domain(struct rk_world *world, struct rk_step *step, struct rk_vm_job *j, struct rk_hv_domain *domain, struct rk_err *err)
+{
+	int rc = rk_vm_job(world, step, j, err);
+
+	return rc ? rc : world->hv->ops->domain_get(world->hv, j->tray, j->domain, step->arena, domain, err);
 }
 
 static int split_volume(struct rk_step *step, const char *volume, const char **ret_pool, const char **ret_name, struct rk_err *err)
@@ -48,12 +48,12 @@ static int split_volume(struct rk_step *step, const char *volume, const char **r
 
 static int preflight(struct rk_world *world, struct rk_step *step, struct rk_err *err)
 {
-	struct job j;
+	struct rk_vm_job j;
 	struct rk_hostcaps caps;
 	struct rk_hv_domain domain;
 	struct rk_hv_volume volume;
 	const char *pool = NULL, *name = NULL;
-	int rc = job_of(world, step, &j, err);
+	int rc = rk_vm_job(world, step, &j, err);
 
 	if (!rc)
 		rc = world->hv->ops->probe(world->hv, j.tray, step->arena, &caps, err);
@@ -62,17 +62,17 @@ static int preflight(struct rk_world *world, struct rk_step *step, struct rk_err
 	if (rc)
 		return rc;
 	if (domain.exists && (!domain.ours || !rk_streq(domain.uuid, j.vm->uuid)))
-		return rk_err_set(err, RK_CONFLICT, "tray %s has a domain \"%s\" already that is not this VM's", world->site->trays[j.tray].name, j.domain);
+		return rk_err_set(err, RK_CONFLICT, "tray %s has a domain \"%s\" already that is not this VM's", j.tray_name, j.domain);
 	if (!rk_streq(caps.arch, j.image->arch))
 		return rk_err_set(err, RK_INVALID, "image \"%s\" is for %s, tray %s is %s", j.image->name, j.image->arch,
-				  world->site->trays[j.tray].name, caps.arch);
+				  j.tray_name, caps.arch);
 	if (!j.image->volume)
 		return 0;
 	rc = split_volume(step, j.image->volume, &pool, &name, err);
 	if (!rc)
 		rc = world->hv->ops->volume_get(world->hv, j.tray, pool, name, step->arena, &volume, err);
 	if (!rc && !volume.exists)
-		rc = rk_err_set(err, RK_NOT_FOUND, "image volume \"%s\" is not on tray %s", j.image->volume, world->site->trays[j.tray].name);
+		rc = rk_err_set(err, RK_NOT_FOUND, "image volume \"%s\" is not on tray %s", j.image->volume, j.tray_name);
 	return rc;
 }
 
@@ -91,21 +91,18 @@ static int fetch_key(struct rk_world *world, struct rk_step *step, struct rk_err
 	return rc;
 }
 
-/* The same list in the same order on every VM of the rack: the partition's OS instances by VM number. */
-static const char **imex_nodes(struct rk_world *world, struct rk_step *step, const struct job *j, size_t *ret_n)
+const char **rk_imex_nodes(const struct rk_site *site, const struct rk_cluster *cluster, int rack, struct rk_arena *arena, size_t *ret_n)
 {
-	const struct rk_site *site = world->site;
-	const char **nodes = rk_arena_array(step->arena, (size_t)j->cluster->n_vms, sizeof(*nodes));
-	size_t n = 0;
+	const char **nodes = rk_arena_array(arena, (size_t)cluster->n_vms, sizeof(*nodes));
 
-	for (int v = j->cluster->first_vm; v < j->cluster->first_vm + j->cluster->n_vms; v++)
-		if (site->trays[site->vms[v].tray].rack == site->trays[j->tray].rack && site->vms[v].address)
-			nodes[n++] = site->vms[v].address;
-	*ret_n = n;
+	*ret_n = 0;
+	for (int v = cluster->first_vm; v < cluster->first_vm + cluster->n_vms; v++)
+		if (site->trays[site->vms[v].tray].rack == rack && site->vms[v].address)
+			nodes[(*ret_n)++] = site->vms[v].address;
 	return nodes;
 }
 
-static int put_seed(struct rk_world *world, struct rk_step *step, const struct job *j, struct rk_err *err)
+static int put_seed(struct rk_world *world, struct rk_step *step, const struct rk_vm_job *j, struct rk_err *err)
 {
 	struct rk_seed_input in = {
 		.vm = j->vm->name, .cluster = j->cluster->name, .hostname = j->vm->name, .mac = j->vm->mac, .address = j->vm->address,
@@ -119,7 +116,7 @@ static int put_seed(struct rk_world *world, struct rk_step *step, const struct j
 	if (!step->data)
 		return rk_err_set(err, RK_NOT_FOUND, "the host key of VM \"%s\" is not kept any more", j->vm->name);
 	rk_seed_of_site(&in, world->site);
-	in.imex_nodes = imex_nodes(world, step, j, &in.n_imex_nodes);
+	in.imex_nodes = rk_imex_nodes(world->site, j->cluster, world->site->trays[j->tray].rack, step->arena, &in.n_imex_nodes);
 	rk_seed_files(&in, step->arena, &files, &n);
 	int rc = rk_seed_image(files, n, &image, &len, err);
 	if (!rc)
@@ -131,9 +128,9 @@ static int put_seed(struct rk_world *world, struct rk_step *step, const struct j
 
 static int volumes_apply(struct rk_world *world, struct rk_step *step, struct rk_err *err)
 {
-	struct job j;
+	struct rk_vm_job j;
 	struct rk_hv_volume os, seed;
-	int rc = job_of(world, step, &j, err);
+	int rc = rk_vm_job(world, step, &j, err);
 
 	if (!rc)
 		rc = world->hv->ops->volume_get(world->hv, j.tray, world->site->pool, j.os, step->arena, &os, err);
@@ -146,15 +143,15 @@ static int volumes_apply(struct rk_world *world, struct rk_step *step, struct rk
 	if (!rc)
 		rc = world->hv->ops->volume_get(world->hv, j.tray, world->site->pool, j.seed, step->arena, &seed, err);
 	if (!rc && ((j.image->volume && !os.exists) || !seed.exists))
-		rc = rk_err_set(err, RK_FAILED, "tray %s says the volumes were made, but does not list them", world->site->trays[j.tray].name);
+		rc = rk_err_set(err, RK_FAILED, "tray %s says the volumes were made, but does not list them", j.tray_name);
 	return rc;
 }
 
-static int volumes_undo(struct rk_world *world, struct rk_step *step, struct rk_err *err)
+int rk_volumes_undo(struct rk_world *world, struct rk_step *step, struct rk_err *err)
 {
-	struct job j;
+	struct rk_vm_job j;
 	struct rk_hv_volume os, seed;
-	int rc = job_of(world, step, &j, err);
+	int rc = rk_vm_job(world, step, &j, err);
 
 	if (!rc)
 		rc = world->hv->ops->volume_delete(world->hv, j.tray, world->site->pool, j.os, err);
@@ -165,20 +162,13 @@ static int volumes_undo(struct rk_world *world, struct rk_step *step, struct rk_
 	if (!rc)
 		rc = world->hv->ops->volume_get(world->hv, j.tray, world->site->pool, j.seed, step->arena, &seed, err);
 	if (!rc && (os.exists || seed.exists))
-		rc = rk_err_set(err, RK_FAILED, "tray %s still has the volumes of VM %s", world->site->trays[j.tray].name, j.vm->name);
+		rc = rk_err_set(err, RK_FAILED, "tray %s still has the volumes of VM %s", j.tray_name, j.vm->name);
 	return rc;
 }
 
 /* ---- the domain ----------------------------------------------------------------------------------------------------------------- */
 
-static int domain_of(struct rk_world *world, struct rk_step *step, struct job *j, struct rk_hv_domain *domain, struct rk_err *err)
-{
-	int rc = job_of(world, step, j, err);
-
-	return rc ? rc : world->hv->ops->domain_get(world->hv, j->tray, j->domain, step->arena, domain, err);
-}
-
-static int render(struct rk_world *world, struct rk_step *step, const struct job *j, struct rk_str *xml, struct rk_err *err)
+static int render(struct rk_world *world, struct rk_step *step, const struct rk_vm_job *j, struct rk_str *xml, struct rk_err *err)
 {
 	const struct rk_site *site = world->site;
 	struct rk_hostcaps caps;
@@ -207,9 +197,9 @@ static int render(struct rk_world *world, struct rk_step *step, const struct job
 static int define_apply(struct rk_world *world, struct rk_step *step, struct rk_err *err)
 {
 	struct rk_str xml RK_CLEANUP_STR = RK_STR_INIT;
-	struct job j;
+	struct rk_vm_job j;
 	const char *kept;
-	int rc = job_of(world, step, &j, err);
+	int rc = rk_vm_job(world, step, &j, err);
 
 	if (!rc)
 		rc = render(world, step, &j, &xml, err);
@@ -218,123 +208,29 @@ static int define_apply(struct rk_world *world, struct rk_step *step, struct rk_
 	return rc ? rc : rk_domain_xml_compare(rk_str_text(&xml), kept, err);
 }
 
-static int define_undo(struct rk_world *world, struct rk_step *step, struct rk_err *err)
+int rk_define_undo(struct rk_world *world, struct rk_step *step, struct rk_err *err)
 {
-	struct job j;
+	struct rk_vm_job j;
 	struct rk_hv_domain domain;
-	int rc = domain_of(world, step, &j, &domain, err);
+	int rc = rk_vm_job_domain(world, step, &j, &domain, err);
 
 	if (rc || !domain.exists)
 		return rc;
 	if (!domain.ours)
-		return rk_err_set(err, RK_CONFLICT, "domain \"%s\" on tray %s is not racksh's", j.domain, world->site->trays[j.tray].name);
+		return rk_err_set(err, RK_CONFLICT, "domain \"%s\" on tray %s is not racksh's", j.domain, j.tray_name);
 	rc = world->hv->ops->undefine(world->hv, j.tray, j.domain, err);
 	if (!rc)
-		rc = domain_of(world, step, &j, &domain, err);
+		rc = rk_vm_job_domain(world, step, &j, &domain, err);
 	if (!rc && domain.exists)
-		rc = rk_err_set(err, RK_FAILED, "domain \"%s\" is still defined on tray %s", j.domain, world->site->trays[j.tray].name);
+		rc = rk_err_set(err, RK_FAILED, "domain \"%s\" is still defined on tray %s", j.domain, j.tray_name);
 	return rc;
-}
-
-static int start_probe(struct rk_world *world, struct rk_step *step, int *ret, struct rk_err *err)
-{
-	struct job j;
-	struct rk_hv_domain domain;
-	int rc = domain_of(world, step, &j, &domain, err);
-
-	if (!rc)
-		*ret = domain.exists && domain.running;
-	return rc;
-}
-
-static int start_apply(struct rk_world *world, struct rk_step *step, struct rk_err *err)
-{
-	struct job j;
-	struct rk_hv_domain domain;
-	int rc = domain_of(world, step, &j, &domain, err);
-
-	if (!rc && !domain.running)
-		rc = world->hv->ops->start(world->hv, j.tray, j.domain, err);
-	return rc ? rc : rk_wait_until(world, step, "the guest running", start_probe, err);
-}
-
-/* Drives hold a tenant's data once the guest ran: a tray whose drives could not be erased is not free. */
-static void scrub(struct rk_world *world, struct rk_step *step, const struct job *j)
-{
-	RK_CLEANUP_ERR struct rk_err why = RK_ERR_INIT;
-
-	if (j->size->passthrough && world->hv->ops->scrub(world->hv, j->tray, &why))
-		step->data = rk_arena_printf(step->arena, "erase or reset failed: %s", why.message);
-}
-
-static int scrub_settle(struct rk_world *world, struct rk_step *step, bool undone, struct rk_err *err)
-{
-	int vm, rc = rk_param_vm(world, step, &vm, err);
-
-	if (rc || !step->data || (!undone && step->kind->undo))
-		return rc;
-	return rk_store_set_tray_faulty(world->store, world->site->trays[world->site->vms[vm].tray].name, step->data, err);
-}
-
-static int stop(struct rk_world *world, struct rk_step *step, struct rk_err *err)
-{
-	struct job j;
-	struct rk_hv_domain domain;
-	int rc = domain_of(world, step, &j, &domain, err);
-
-	if (rc)
-		return rc;
-	if (domain.exists && !domain.ours)
-		return rk_err_set(err, RK_CONFLICT, "domain \"%s\" on tray %s is not racksh's", j.domain, world->site->trays[j.tray].name);
-	if (domain.running) {
-		rc = world->hv->ops->destroy(world->hv, j.tray, j.domain, err);
-		if (!rc)
-			rc = domain_of(world, step, &j, &domain, err);
-		if (!rc && domain.running)
-			rc = rk_err_set(err, RK_UNREACHABLE, "domain \"%s\" on tray %s still runs", j.domain, world->site->trays[j.tray].name);
-	}
-	if (!rc)
-		scrub(world, step, &j);
-	return rc;
-}
-
-/* ---- first contact -------------------------------------------------------------------------------------------------------------- */
-
-static int ssh_seen(struct rk_world *world, struct rk_step *step, int *ret, struct rk_err *err)
-{
-	static const char *const argv[] = { "true", NULL };
-	struct rk_ssh_result result = { .status = -1 };
-	struct rk_vm_conn *conn = NULL;
-	int vm, rc = rk_param_vm(world, step, &vm, err);
-
-	if (!rc)
-		rc = rk_vm_connect(world, vm, &conn, err);
-	if (!rc)
-		rc = rk_vm_run(conn, argv, &result, err);
-	*ret = !rc && result.status == 0;
-	rk_ssh_result_clear(&result);
-	rk_vm_close(conn);
-	return rc;
-}
-
-static int ssh_apply(struct rk_world *world, struct rk_step *step, struct rk_err *err)
-{
-	return rk_wait_until(world, step, "the guest's SSH with its pinned host key", ssh_seen, err);
-}
-
-static int ssh_settle(struct rk_world *world, struct rk_step *step, bool undone, struct rk_err *err)
-{
-	return undone ? 0 : rk_store_set_vm_state(world->store, rk_param(step, "vm"), RK_VM_RUNNING, err);
 }
 
 const struct rk_step_kind rk_vm_steps[] = {
 	{ .name = "vm.preflight", .summary = "check hypervisor, image and names on the tray", .deadline_ms = 60000, .apply = preflight },
-	{ .name = "vm.volumes", .summary = "make the OS volume and the seed", .deadline_ms = 300000, .prepare = fetch_key, .apply = volumes_apply, .undo = volumes_undo },
-	{ .name = "vm.define", .summary = "define the domain and compare what the host kept", .deadline_ms = 60000, .apply = define_apply, .undo = define_undo },
-	{ .name = "vm.start", .summary = "start the guest", .deadline_ms = 600000, .probe = start_probe, .apply = start_apply, .undo = stop, .settle = scrub_settle },
-	{ .name = "vm.ssh", .summary = "wait for SSH with the pinned host key", .deadline_ms = 300000, .apply = ssh_apply, .settle = ssh_settle },
-	{ .name = "vm.stop", .summary = "stop the guest, see it dead, erase its drives", .deadline_ms = 120000, .apply = stop, .settle = scrub_settle },
-	{ .name = "vm.undefine", .summary = "undefine the domain", .deadline_ms = 60000, .apply = define_undo },
-	{ .name = "vm.erase", .summary = "delete the volumes", .deadline_ms = 60000, .apply = volumes_undo },
+	{ .name = "vm.volumes", .summary = "make the OS volume and the seed", .deadline_ms = 300000, .prepare = fetch_key, .apply = volumes_apply, .undo = rk_volumes_undo },
+	{ .name = "vm.define", .summary = "define the domain and compare what the host kept", .deadline_ms = 60000, .apply = define_apply, .undo = rk_define_undo },
+	{ .name = "vm.undefine", .summary = "undefine the domain", .deadline_ms = 60000, .final = true, .apply = rk_define_undo },
+	{ .name = "vm.erase", .summary = "delete the volumes", .deadline_ms = 60000, .final = true, .apply = rk_volumes_undo },
 	{ .name = NULL },
 };

@@ -16,9 +16,13 @@ struct rk_world {
 	struct rk_sim *sim;               /* the twin, or NULL: real systems */
 	int jobs;                         /* parallel work */
 	bool wait;                        /* --wait */
+	int confirm_ms;                   /* --confirm-within: what the command changes is undone unless confirmed in this time; 0: no such thing */
 	volatile int *cancel;             /* set by Ctrl-C; env.cancel points to the same. An operation resets it before it rolls back */
 	void (*progress)(void *ctx, const char *text); /* one line of progress, or NULL */
 	void *progress_ctx;
+	/* Starts a process of its own that watches over an operation (rk_op_watch); NULL: nobody could, the store is in this process' memory. */
+	int (*detach)(void *ctx, int64_t op, struct rk_err *err);
+	void *detach_ctx;
 };
 /* Opens the drivers (real ones, or the twin's when sim is set). Idempotent. */
 int rk_world_drivers(struct rk_world *world, struct rk_err *err);

@@ -65,6 +65,7 @@ void rk_hprofile_free(struct rk_hprofile *profile);
 void rk_cleanup_hprofile(struct rk_hprofile **profile);
 const char *rk_hprofile_name(const struct rk_hprofile *profile);
 const char *const *rk_hprofiles(size_t *ret_n); /* names of the built-in ones */
+const char *rk_hprofile_for(const struct rk_site *site, int vm); /* name of the one for the kind of rack the VM is in */
 
 struct rk_check {                         /* one row per check, verdict and value */
 	const char *id, *verdict;         /* pass | warn | fail | unknown | skipped */
@@ -86,6 +87,8 @@ struct rk_report {
 int rk_judge(const struct rk_hprofile *profile, const char *level, const struct rk_target *targets, size_t n, struct rk_arena *arena,
 	     struct rk_report *ret, struct rk_err *err);
 int rk_report_rc(const struct rk_report *report, bool strict); /* 0, RK_UNHEALTHY, RK_UNREACHABLE */
+/* {"verdict", "at", "level"}: what a cluster keeps of its last validation. */
+void rk_report_summary(const struct rk_report *report, struct rk_str *out);
 
 /* Runs the collectors of the level on the VMs (indexes into world->site->vms), one connection each, in parallel. */
 int rk_collect(struct rk_world *world, const struct rk_hprofile *profile, const char *level, const int *vms, size_t n, struct rk_arena *arena,

@@ -5,9 +5,9 @@
 
 #include "provision/steps.h"
 
-enum { SETTLE_MS = 2000 };
+/* NVLink partitions. Params: rack, id, name, resiliency, multicast, gpus. */
 
-/* ---- NVLink ------------------------------------------------------------------------------------------------------------------ */
+enum { SETTLE_MS = 2000 };
 
 struct nvl_view {
 	struct rk_nvl_live *parts;
@@ -103,8 +103,22 @@ static int nvl_gone(struct rk_world *world, struct rk_step *step, int *ret, stru
 	return rc;
 }
 
+/* 1 when every wanted GPU is in partition id, whoever else is. */
+static int nvl_joined(struct rk_world *world, struct rk_step *step, int *ret, struct rk_err *err)
+{
+	struct nvl_view view;
+	size_t n;
+	uint64_t *gpus = rk_param_guids(step, "gpus", &n);
+	int rc = nvl_read(world, step, &view, err);
+
+	*ret = !rc;
+	for (size_t i = 0; !rc && i < n; i++)
+		*ret &= partition_of(&view, gpus[i]) == (int)rk_param_int(step, "id");
+	return rc;
+}
+
 /* Remembers where each GPU is now. A GPU in a partition that is neither ours nor Default belongs to somebody else. */
-static int nvl_probe(struct rk_world *world, struct rk_step *step, int *ret, struct rk_err *err)
+static int remember(struct rk_world *world, struct rk_step *step, struct rk_err *err)
 {
 	struct rk_str before RK_CLEANUP_STR = RK_STR_INIT;
 	struct nvl_view view;
@@ -132,7 +146,21 @@ static int nvl_probe(struct rk_world *world, struct rk_step *step, int *ret, str
 	}
 	rk_jw_end(&w);
 	step->before = rk_arena_strdup(step->arena, rk_str_text(&before));
-	return nvl_seen(world, step, ret, err);
+	return 0;
+}
+
+static int nvl_probe(struct rk_world *world, struct rk_step *step, int *ret, struct rk_err *err)
+{
+	int rc = remember(world, step, err);
+
+	return rc ? rc : nvl_seen(world, step, ret, err);
+}
+
+static int join_probe(struct rk_world *world, struct rk_step *step, int *ret, struct rk_err *err)
+{
+	int rc = remember(world, step, err);
+
+	return rc ? rc : nvl_joined(world, step, ret, err);
 }
 
 static int drop_elsewhere(struct rk_world *world, struct rk_step *step, int rack, int id, struct rk_err *err)
@@ -274,127 +302,79 @@ static int nvl_undo(struct rk_world *world, struct rk_step *step, struct rk_err 
 	return rc ? rc : rk_wait_until(world, step, "the NVLink partition to be gone", nvl_gone, err);
 }
 
-/* ---- InfiniBand --------------------------------------------------------------------------------------------------------------- */
+/* ---- some GPUs into, or out of, a partition that stays ---------------------------------------------------------------------------------- */
 
-static int ib_fabric(struct rk_world *world, const struct rk_step *step, int *ret, struct rk_err *err)
+static int join_apply(struct rk_world *world, struct rk_step *step, struct rk_err *err)
 {
-	*ret = rk_find_fabric(world->site, rk_param(step, "fabric"));
-	return *ret < 0 ? rk_err_set(err, RK_NOT_FOUND, "no InfiniBand fabric \"%s\" in the store", rk_param(step, "fabric")) : 0;
-}
-
-/* Reads the tables of all members. An unread port is "unknown", never "gone" and never "there". */
-static int ib_read(struct rk_world *world, struct rk_step *step, struct rk_ib_port **ret, size_t *ret_n, struct rk_err *err)
-{
-	size_t n;
-	uint64_t *guids = rk_param_guids(step, "members", &n);
-	struct rk_ib_port *ports = rk_arena_array(step->arena, n, sizeof(*ports));
-	int fabric, rc = ib_fabric(world, step, &fabric, err);
+	int rack, id = (int)rk_param_int(step, "id");
+	int rc = nvl_rack(world, step, &rack, err);
 
 	if (!rc)
-		rc = world->ib->ops->tables(world->ib, fabric, guids, n, step->arena, ports, err);
+		rc = drop_elsewhere(world, step, rack, id, err);
+	if (!rc)
+		rc = rk_wait_until(world, step, "the GPUs to leave their former partition", nvl_drained, err);
+	if (!rc)
+		rc = add_missing(world, step, rack, id, err);
+	return rc ? rc : rk_wait_until(world, step, "the GPUs in their NVLink partition", nvl_joined, err);
+}
+
+static int drop_wanted(struct rk_world *world, struct rk_step *step, int rack, int id, struct rk_err *err)
+{
+	struct nvl_view view;
+	size_t n;
+	uint64_t *gpus = rk_param_guids(step, "gpus", &n);
+	int rc = nvl_read(world, step, &view, err);
+
 	for (size_t i = 0; !rc && i < n; i++)
-		if (!ports[i].known)
-			rc = rk_err_set(err, RK_UNREACHABLE, "the PKey table of port 0x%016" PRIx64 " could not be read: %s", guids[i],
-					ports[i].why ? ports[i].why : "no answer");
-	*ret = ports;
-	*ret_n = n;
+		if (partition_of(&view, gpus[i]) == id)
+			rc = world->nvl->ops->drop(world->nvl, rack, id, gpus[i], err);
 	return rc;
 }
 
-static bool port_has(const struct rk_ib_port *port, unsigned word)
+/* 1 when no wanted GPU is in our partition. */
+static int nvl_left(struct rk_world *world, struct rk_step *step, int *ret, struct rk_err *err)
 {
-	for (size_t i = 0; i < port->n_pkeys; i++)
-		if (port->pkeys[i] == word)
-			return true;
-	return false;
-}
-
-static int ib_seen(struct rk_world *world, struct rk_step *step, int *ret, struct rk_err *err)
-{
-	struct rk_ib_port *ports;
+	struct nvl_view view;
 	size_t n;
-	unsigned word = (unsigned)rk_param_int(step, "pkey") | (rk_param_int(step, "full") ? 0x8000u : 0);
-	int rc = ib_read(world, step, &ports, &n, err);
+	uint64_t *gpus = rk_param_guids(step, "gpus", &n);
+	int rc = nvl_read(world, step, &view, err);
 
 	*ret = !rc;
 	for (size_t i = 0; !rc && i < n; i++)
-		*ret &= port_has(&ports[i], word) && !port_has(&ports[i], 0xffff);
+		*ret &= partition_of(&view, gpus[i]) != (int)rk_param_int(step, "id");
 	return rc;
 }
 
-static int ib_gone(struct rk_world *world, struct rk_step *step, int *ret, struct rk_err *err)
+/* As nvl_undo: what is under way settles first. */
+static int leave_apply(struct rk_world *world, struct rk_step *step, struct rk_err *err)
 {
-	struct rk_ib_port *ports;
-	size_t n;
-	unsigned key = (unsigned)rk_param_int(step, "pkey");
-	int rc = ib_read(world, step, &ports, &n, err);
+	int rack, rc = nvl_rack(world, step, &rack, err);
 
-	*ret = !rc;
-	for (size_t i = 0; !rc && i < n; i++)
-		*ret &= !port_has(&ports[i], key) && !port_has(&ports[i], key | 0x8000u);
-	return rc;
+	rk_clock_sleep_ms(world->env.clock, SETTLE_MS);
+	if (!rc)
+		rc = drop_wanted(world, step, rack, (int)rk_param_int(step, "id"), err);
+	if (!rc)
+		rc = rk_wait_until(world, step, "the GPUs to leave the NVLink partition", nvl_left, err);
+	if (!rc)
+		rc = send_home(world, step, rack, err);
+	return rc ? rc : rk_wait_until(world, step, "the GPUs back in their former partition", nvl_all_home, err);
 }
 
-/* Somebody else's definition of our key, or of one of our ports, is refused. */
-static int ib_probe(struct rk_world *world, struct rk_step *step, int *ret, struct rk_err *err)
+/* Out, and nowhere else: a GPU of a tray whose guest may still live is not to be with the free ones. */
+static int expel_apply(struct rk_world *world, struct rk_step *step, struct rk_err *err)
 {
-	struct rk_ib_live *live;
-	size_t n;
-	int fabric, rc = ib_fabric(world, step, &fabric, err);
+	int rack, rc = nvl_rack(world, step, &rack, err);
 
 	if (!rc)
-		rc = world->ib->ops->list(world->ib, fabric, step->arena, &live, &n, err);
-	if (rc)
-		return rc;
-	const struct rk_ib_live *part = NULL;
-	for (size_t i = 0; i < n; i++)
-		if (live[i].pkey == (uint16_t)rk_param_int(step, "pkey"))
-			part = &live[i];
-	if (part && !part->ours) {
-		rk_err_set(err, RK_CONFLICT, "PKey 0x%04x is defined outside the section that racksh manages, as \"%s\"", part->pkey,
-			   part->name ? part->name : "");
-		rk_err_hint(err, "take it out of the pool of fabric %s in the site file, or remove that definition", rk_param(step, "fabric"));
-		return RK_CONFLICT;
-	}
-	if (!part) {
-		*ret = 0;
-		return 0;
-	}
-	return ib_seen(world, step, ret, err);
+		rc = drop_wanted(world, step, rack, (int)rk_param_int(step, "id"), err);
+	return rc ? rc : rk_wait_until(world, step, "the GPUs to leave the NVLink partition", nvl_left, err);
 }
 
-static int ib_set(struct rk_world *world, struct rk_step *step, bool with_members, struct rk_err *err)
-{
-	size_t n;
-	uint64_t *guids = rk_param_guids(step, "members", &n);
-	struct rk_ib_member *members = rk_arena_array(step->arena, n, sizeof(*members));
-	int fabric, rc = ib_fabric(world, step, &fabric, err);
-
-	for (size_t i = 0; i < n; i++)
-		members[i] = (struct rk_ib_member){ guids[i], rk_param_int(step, "full") != 0 };
-	if (rc)
-		return rc;
-	return world->ib->ops->set(world->ib, fabric, (uint16_t)rk_param_int(step, "pkey"), rk_param(step, "name"), members, with_members ? n : 0, err);
-}
-
-static int ib_apply(struct rk_world *world, struct rk_step *step, struct rk_err *err)
-{
-	int rc = ib_set(world, step, true, err);
-
-	return rc ? rc : rk_wait_until(world, step, "the PKey in every port's table", ib_seen, err);
-}
-
-static int ib_undo(struct rk_world *world, struct rk_step *step, struct rk_err *err)
-{
-	int rc = ib_set(world, step, false, err);
-
-	return rc ? rc : rk_wait_until(world, step, "the PKey to leave every port's table", ib_gone, err);
-}
-
-const struct rk_step_kind rk_fabric_steps[] = {
+const struct rk_step_kind rk_nvl_steps[] = {
 	{ .name = "nvl.partition", .summary = "put the GPUs into an NVLink partition of their own", .deadline_ms = 60000, .probe = nvl_probe, .apply = nvl_apply, .undo = nvl_undo },
-	{ .name = "nvl.release", .summary = "return the GPUs to the default NVLink partition", .deadline_ms = 60000, .apply = nvl_undo },
-	{ .name = "ib.partition", .summary = "give the ports a PKey of their own", .deadline_ms = 30000, .probe = ib_probe, .apply = ib_apply, .undo = ib_undo },
-	{ .name = "ib.release", .summary = "take the PKey from the ports", .deadline_ms = 30000, .apply = ib_undo },
+	{ .name = "nvl.join", .summary = "add the GPUs to the cluster's NVLink partition", .deadline_ms = 60000, .probe = join_probe, .apply = join_apply, .undo = leave_apply },
+	{ .name = "nvl.leave", .summary = "return the GPUs to the default NVLink partition, keep the cluster's", .deadline_ms = 60000, .apply = leave_apply, .undo = join_apply },
+	{ .name = "nvl.expel", .summary = "take the GPUs out of every NVLink partition", .deadline_ms = 60000, .final = true, .apply = expel_apply },
+	{ .name = "nvl.release", .summary = "return the GPUs to the default NVLink partition", .deadline_ms = 60000, .apply = nvl_undo, .undo = nvl_apply },
 	{ .name = NULL },
 };

@@ -1,0 +1,145 @@
+#include <string.h>
+
+#include "provision/cluster_impl.h"
+
+static int check_spec(const struct rk_site *site, const struct rk_spec *spec, const struct rk_size **ret_size, struct rk_err *err)
+{
+	*ret_size = rk_size_find(site, spec->size);
+	if (!*ret_size) {
+		rk_err_set(err, RK_NOT_FOUND, "no size \"%s\"", spec->size);
+		rk_err_hint(err, "racksh size list");
+		return RK_NOT_FOUND;
+	}
+	if (rk_find_image(site, spec->image) < 0) {
+		rk_err_set(err, RK_NOT_FOUND, "no image \"%s\"", spec->image);
+		rk_err_hint(err, "racksh image list");
+		return RK_NOT_FOUND;
+	}
+	return 0;
+}
+
+/* Ids for a new cluster: one partition per rack it touches, one PKey. */
+static int choose_ids(const struct rk_site *site, const struct rk_spec *spec, const struct rk_placement *p, struct rk_layout *l, struct rk_err *err)
+{
+	int *ids = rk_arena_array(l->arena, site->n_racks, sizeof(*ids)), rc = 0;
+
+	for (size_t i = 0; i < p->n_trays && !rc; i++) {
+		int rack = site->trays[p->trays[i]].rack;
+		if (!ids[rack] && site->profiles[site->racks[rack].profile].switch_trays)
+			rc = rk_store_free_nvl_id(site, rack, &ids[rack], err);
+	}
+	l->nvl_ids = ids;
+	l->fabric = site->n_fabrics ? site->hcas[site->trays[p->trays[0]].first_hca].fabric : RK_NONE;
+	l->pkey = (uint16_t)spec->infiniband.pkey;
+	if (!rc && l->fabric >= 0 && !l->pkey)
+		rc = rk_store_free_pkey(site, l->fabric, &l->pkey, err);
+	return rc;
+}
+
+/* Trays taken as lost are marked offline in a copy of the trays. */
+static int lose(struct rk_world *world, const char *what_if, struct rk_arena *arena, struct rk_site *copy, struct rk_err *err)
+{
+	const char *selection = rk_starts_with(what_if, "lose=") ? what_if + strlen("lose=") : NULL;
+	int *lost;
+	size_t n;
+
+	if (!selection) {
+		rk_err_set(err, RK_INVALID, "unknown supposition \"%s\"", what_if);
+		rk_err_hint(err, "--what-if lose=SEL, e.g. lose=r03 or lose=r01-t[01-04]");
+		return RK_INVALID;
+	}
+	int rc = rk_select_racks(world->site, selection, NULL, arena, &lost, &n, err);
+	bool racks = rc == 0;
+
+	if (rc == RK_NOT_FOUND) {
+		rk_err_clear(err);
+		rc = rk_select_trays(world->site, selection, NULL, arena, &lost, &n, err);
+	}
+	if (rc)
+		return rc;
+	*copy = *world->site;
+	copy->trays = rk_arena_array(arena, copy->n_trays, sizeof(*copy->trays));
+	memcpy(copy->trays, world->site->trays, copy->n_trays * sizeof(*copy->trays));
+	for (size_t i = 0; i < n; i++) {
+		int first = racks ? copy->racks[lost[i]].first_tray : lost[i];
+		int count = racks ? copy->racks[lost[i]].n_trays : 1;
+		for (int t = first; t < first + count; t++)
+			copy->trays[t].offline = "taken as lost";
+	}
+	return 0;
+}
+
+static void layout_of_spec(struct rk_layout *l, const struct rk_site *site, const struct rk_spec *spec, const struct rk_placement *p, struct rk_arena *arena)
+{
+	*l = (struct rk_layout){
+		.site = site,
+		.arena = arena,
+		.cluster = spec->name,
+		.members = rk_name_members(site, spec->name, 1, p->trays, p->n_trays, arena),
+		.n = p->n_trays,
+		.resiliency = spec->nvlink.resiliency,
+		.multicast = spec->nvlink.multicast_groups,
+		.full = spec->infiniband.full,
+	};
+}
+
+static struct rk_plan *plan_create(const struct rk_world *world, const struct rk_layout *l, const struct rk_spec *spec)
+{
+	struct rk_plan *plan = rk_plan_new(rk_arena_printf(l->arena, "cluster create %s", l->cluster));
+	int *last = rk_arena_array(l->arena, l->n, sizeof(int));
+
+	rk_add_build(plan, l, last);
+	rk_add_gate(plan, l, spec, last, l->n);
+	if (world->confirm_ms)
+		rk_plan_add_confirm(plan, world->confirm_ms);
+	return plan;
+}
+
+int rk_cluster_plan_layout(struct rk_world *world, const struct rk_spec *spec, const char *what_if, struct rk_arena *arena, struct rk_cluster_plan *ret,
+			   struct rk_layout *l, struct rk_err *err)
+{
+	const struct rk_size *size;
+	struct rk_site copy;
+	const struct rk_site *site = world->site;
+	int rc = check_spec(site, spec, &size, err);
+
+	ret->plan = NULL;
+	if (!rc && what_if)
+		rc = lose(world, what_if, arena, &copy, err);
+	if (what_if)
+		site = &copy;
+	if (!rc)
+		rc = rk_place(site, spec, size, NULL, 0, arena, &ret->placement, err);
+	if (rc || !ret->placement.feasible)
+		return rc;
+	layout_of_spec(l, world->site, spec, &ret->placement, arena);
+	rc = choose_ids(world->site, spec, &ret->placement, l, err);
+	if (!rc)
+		ret->plan = plan_create(world, l, spec);
+	return rc;
+}
+
+int rk_cluster_plan(struct rk_world *world, const struct rk_spec *spec, const char *what_if, struct rk_arena *arena, struct rk_cluster_plan *ret,
+		    struct rk_err *err)
+{
+	struct rk_layout l;
+
+	return rk_cluster_plan_layout(world, spec, what_if, arena, ret, &l, err);
+}
+
+int rk_cluster_no_room(const struct rk_world *world, const struct rk_placement *p, const struct rk_spec *spec, struct rk_err *err)
+{
+	rk_place_refused(spec, p, err);
+	for (size_t i = 0; i < p->n_reasons; i++)
+		rk_err_detail(err, "%s: %s", world->site->racks[p->reasons[i].rack].name, p->reasons[i].why);
+	return RK_NO_CAPACITY;
+}
+
+int rk_placement_readable(const struct rk_placement *p, struct rk_err *err)
+{
+	if (!p->warning)
+		return 0;
+	rk_err_set(err, RK_INVALID, "%s on the trays chosen", p->warning);
+	rk_err_hint(err, "racksh site discover, or write them into the site file");
+	return RK_INVALID;
+}

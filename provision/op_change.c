@@ -1,0 +1,53 @@
+#include <inttypes.h>
+
+#include "provision/op.h"
+
+static int write_change(struct rk_world *world, const struct rk_change *c, bool hand_over, int64_t *ret_op, struct rk_err *err)
+{
+	char *thing RK_CLEANUP_FREE = rk_xasprintf("cluster:%s", c->cluster ? c->cluster : "");
+	int rc = rk_op_journal(world, c->plan, c->params, ret_op, err);
+
+	if (!rc && c->cluster)
+		rc = rk_store_lease_take(world->store, thing, *ret_op, c->purpose, err);
+	if (!rc && c->lease)
+		rc = rk_store_lease_take(world->store, c->lease, *ret_op, c->purpose, err);
+	if (!rc && c->reserve)
+		rc = c->reserve(world, c, *ret_op, err);
+	if (!rc && hand_over)
+		rc = rk_store_op_set(world->store, *ret_op, "resumable", "handed to a process of its own", err);
+	return rc;
+}
+
+static int hand_over_to(struct rk_world *world, int64_t op, struct rk_err *err)
+{
+	int rc = world->detach(world->detach_ctx, op, err);
+
+	if (!rc)
+		return rk_world_refresh(world, err);
+	rk_err_while(err, "operation %" PRId64 " is written down, but nobody carries it out", op);
+	rk_err_hint(err, "racksh op resume %" PRId64, op);
+	return RK_PARTIAL;
+}
+
+int rk_change_run(struct rk_world *world, const struct rk_change *c, int64_t *ret_op, struct rk_err *err)
+{
+	bool hand_over = !world->wait && world->detach;
+	int rc = rk_world_drivers(world, err);
+
+	if (!rc)
+		rc = rk_store_begin(world->store, world->site->revision, err);
+	if (rc)
+		return rc;
+	rc = write_change(world, c, hand_over, ret_op, err);
+	if (rc) {
+		rk_store_rollback(world->store);
+		*ret_op = 0;
+		return rc;
+	}
+	rc = rk_store_commit(world->store, err);
+	if (!rc && hand_over)
+		return hand_over_to(world, *ret_op, err);
+	if (!rc)
+		rc = rk_world_refresh(world, err);
+	return rc ? rc : rk_op_run(world, *ret_op, err);
+}

@@ -1,0 +1,339 @@
+#include <string.h>
+
+#include "provision/op_impl.h"
+
+/* Rounds: take the results that are there, decide what goes next, write both into one durable transaction (group commit), and only then
+ * send: no effect is ahead of its journal. */
+
+enum { POLL_MS = 500 };
+
+typedef int (*result_fn)(struct rk_run *r, int at, struct rk_err *err);
+
+static void say(struct rk_run *r, const struct rk_node *node, const char *what)
+{
+	if (!r->world->progress)
+		return;
+	char *text RK_CLEANUP_FREE = rk_xasprintf("[%zu/%zu] %s %s: %s", r->ended, r->n, node->step.kind->name, node->step.target, what);
+	r->world->progress(r->world->progress_ctx, text);
+}
+
+static int journal(struct rk_run *r, struct rk_node *node, enum rk_node_state state, const char *detail, struct rk_err *err)
+{
+	int rc = rk_store_step_set(r->world->store, r->op, node->step.id, rk_node_state_name(state), node->step.before, detail, err);
+
+	if (!rc)
+		node->state = state;
+	return rc;
+}
+
+static void note_failure(struct rk_run *r, struct rk_node *node)
+{
+	if (!r->n_failed++) {
+		rk_err_move(&r->err, &node->err);
+		rk_err_while(&r->err, "%s %s", node->step.kind->name, node->step.target);
+	}
+	r->failed |= !r->type->independent;
+}
+
+static void make_ready(struct rk_run *r, size_t at)
+{
+	r->ready[r->n_ready++] = (int)at;
+	r->nodes[at].queued = true;
+}
+
+static void put_out(struct rk_run *r, int at, enum rk_phase phase)
+{
+	r->nodes[at].phase = phase;
+	r->outbox[r->n_outbox++] = at;
+}
+
+static int settle(struct rk_run *r, struct rk_node *node, bool undone, struct rk_err *err)
+{
+	return node->step.kind->settle ? node->step.kind->settle(r->world, &node->step, undone, err) : 0;
+}
+
+/* A step that came to its end keeps nothing but what its undo needs: thousands of them end before the operation does. */
+static void forget(struct rk_run *r, struct rk_node *node)
+{
+	node->step.before = rk_arena_strdup(r->arena, node->step.before);
+	node->step.note = NULL;
+	node->step.data = NULL;
+	rk_arena_free(node->step.arena);
+	node->step.arena = rk_arena_new();
+}
+
+static void free_lane(struct rk_run *r, const struct rk_node *node)
+{
+	if (node->lane >= 0)
+		r->lane_busy[node->lane] = false;
+}
+
+/* ---- what goes next ------------------------------------------------------------------------------------------------------------- */
+
+/* The intent is journalled before the effect; a probe has none. */
+static int begin_step(struct rk_run *r, int at, bool undo, struct rk_err *err)
+{
+	struct rk_node *node = &r->nodes[at];
+	const struct rk_step_kind *kind = node->step.kind;
+	enum rk_phase phase = undo ? RK_UNDO : kind->probe ? RK_PROBE : RK_APPLY;
+	int rc = 0;
+
+	if (kind->awaits && !undo) {
+		r->awaiting = true;
+		return node->state == RK_NODE_APPLYING ? 0 : journal(r, node, RK_NODE_APPLYING, NULL, err);
+	}
+	if (node->lane >= 0)
+		r->lane_busy[node->lane] = true;
+	if (kind->prepare)
+		rc = kind->prepare(r->world, &node->step, err);
+	if (!rc && phase != RK_PROBE)
+		rc = journal(r, node, undo ? RK_NODE_UNDOING : RK_NODE_APPLYING, NULL, err);
+	if (!rc)
+		put_out(r, at, phase);
+	return rc;
+}
+
+/* Everything that may go: no lane twice. */
+static int dispatch(struct rk_run *r, bool undo, struct rk_err *err)
+{
+	size_t kept = 0;
+	int rc = 0;
+
+	for (size_t i = r->n_ready; i-- > 0 && !rc;) {
+		int at = r->ready[i];
+		if (r->nodes[at].lane >= 0 && r->lane_busy[r->nodes[at].lane])
+			continue;
+		r->ready[i] = -1;
+		rc = begin_step(r, at, undo, err);
+	}
+	for (size_t i = 0; i < r->n_ready; i++)
+		if (r->ready[i] >= 0)
+			r->ready[kept++] = r->ready[i];
+	r->n_ready = kept;
+	return rc;
+}
+
+/* ---- what came back --------------------------------------------------------------------------------------------------------------- */
+
+static bool all_reversible_done(const struct rk_run *r)
+{
+	for (size_t i = 0; i < r->n; i++)
+		if (!r->nodes[i].step.kind->final && r->nodes[i].state != RK_NODE_DONE)
+			return false;
+	return true;
+}
+
+/* Steps that cannot be taken back wait for every other one. */
+static void open_gate(struct rk_run *r)
+{
+	if (!all_reversible_done(r))
+		return;
+	for (size_t i = r->n; i-- > 0;)
+		if (r->nodes[i].step.kind->final && !r->nodes[i].queued && --r->nodes[i].waiting == 0)
+			make_ready(r, i);
+}
+
+static int failed_forward(struct rk_run *r, struct rk_node *node, struct rk_err *err)
+{
+	bool untouched = node->phase == RK_PROBE && node->state == RK_NODE_PLANNED;
+	enum rk_node_state state = untouched ? RK_NODE_PLANNED : node->rc == RK_UNREACHABLE ? RK_NODE_UNKNOWN : RK_NODE_FAILED;
+	int rc = journal(r, node, state, node->err.message, err);
+
+	say(r, node, node->err.message ? node->err.message : "failed");
+	note_failure(r, node);
+	return rc;
+}
+
+static int forward_result(struct rk_run *r, int at, struct rk_err *err)
+{
+	struct rk_node *node = &r->nodes[at];
+
+	if (node->rc == 0 && node->phase == RK_PROBE && !node->present) {
+		put_out(r, at, RK_APPLY);
+		return journal(r, node, RK_NODE_APPLYING, NULL, err);
+	}
+	free_lane(r, node);
+	r->ended++;
+	if (node->rc)
+		return failed_forward(r, node, err);
+	r->has_result = true;
+	int rc = journal(r, node, RK_NODE_DONE, node->phase == RK_PROBE ? "was there already" : node->step.note, err);
+	if (!rc)
+		rc = settle(r, node, false, err);
+	say(r, node, "done");
+	forget(r, node);
+	for (size_t u = 0; !rc && u < node->n_users; u++)
+		if (--r->nodes[node->users[u]].waiting == 0)
+			make_ready(r, (size_t)node->users[u]);
+	if (!rc && !node->step.kind->final)
+		open_gate(r);
+	return rc;
+}
+
+static int undo_result(struct rk_run *r, int at, struct rk_err *err)
+{
+	struct rk_node *node = &r->nodes[at];
+
+	free_lane(r, node);
+	r->ended++;
+	if (node->rc) {
+		/* Stays "undoing": whoever takes this up goes on backwards. */
+		int rc = journal(r, node, RK_NODE_UNDOING, node->err.message, err);
+		say(r, node, node->err.message ? node->err.message : "undo failed");
+		note_failure(r, node);
+		return rc;
+	}
+	int rc = journal(r, node, RK_NODE_UNDONE, node->step.note, err);
+	if (!rc)
+		rc = settle(r, node, true, err);
+	say(r, node, "undone");
+	for (size_t d = 0; !rc && d < node->step.n_deps; d++) {
+		struct rk_node *dep = &r->nodes[node->step.deps[d] - 1];
+		if (--dep->waiting == 0 && dep->queued)
+			r->ready[r->n_ready++] = node->step.deps[d] - 1;
+	}
+	return rc;
+}
+
+/* ---- rounds ------------------------------------------------------------------------------------------------------------------------ */
+
+/* Ctrl-C, or `op cancel` of another process, which can only leave a word in the store. */
+static void hear_cancel(struct rk_run *r, const struct rk_op_row *row)
+{
+	if (!row->detail || !rk_starts_with(row->detail, RK_OP_CANCEL_WORD))
+		return;
+	r->cancelled = true;
+	if (r->world->cancel)
+		*r->world->cancel = 1;
+}
+
+/* Inside the round's transaction: whoever was taken over writes nothing more, and so does nothing more. */
+static int still_ours(struct rk_run *r, bool undo, struct rk_err *err)
+{
+	struct rk_arena *arena RK_CLEANUP_ARENA = rk_arena_new();
+	struct rk_op_row row;
+	int rc = rk_store_op_get(r->world->store, r->op, arena, &row, err);
+
+	if (!rc && (strcmp(row.state, "running") != 0 || !rk_streq(row.runner, r->runner)))
+		rc = rk_err_set(err, RK_CONFLICT, "operation %lld was taken over by %s", (long long)r->op, row.runner);
+	if (!rc && !undo)
+		hear_cancel(r, &row);
+	return rc;
+}
+
+static bool stopping(struct rk_run *r)
+{
+	r->cancelled |= r->world->cancel && *r->world->cancel;
+	return r->failed || r->cancelled;
+}
+
+static void send_out(struct rk_run *r)
+{
+	for (size_t i = 0; i < r->n_outbox; i++)
+		rk_pool_send(r, r->outbox[i]);
+	r->n_outbox = 0;
+}
+
+static int round_of(struct rk_run *r, const int *batch, size_t n, result_fn handle, bool undo, struct rk_err *err)
+{
+	int rc = rk_store_begin(r->world->store, -1, err);
+
+	if (rc)
+		return rc;
+	rc = still_ours(r, undo, err);
+	for (size_t i = 0; i < n && !rc; i++)
+		rc = handle(r, batch[i], err);
+	if (!rc && (undo || !stopping(r)))
+		rc = dispatch(r, undo, err);
+	if (!rc)
+		rc = rk_store_commit(r->world->store, err);
+	else
+		rk_store_rollback(r->world->store);
+	if (!rc)
+		send_out(r);
+	return rc;
+}
+
+static int run_rounds(struct rk_run *r, result_fn handle, bool undo, struct rk_err *err)
+{
+	int *batch = rk_arena_array(r->arena, r->n, sizeof(*batch)), rc = 0;
+	size_t n = 0;
+
+	rk_pool_start(r);
+	do {
+		rc = round_of(r, batch, n, handle, undo, err);
+		n = 0;
+		/* A round without results hears what others say. */
+		if (!rc && r->running)
+			n = rk_pool_receive(r, batch, POLL_MS);
+	} while (!rc && (n || r->running));
+	while (r->running)
+		rk_pool_receive(r, batch, POLL_MS);
+	rk_pool_stop(r);
+	return rc;
+}
+
+static void reset(struct rk_run *r)
+{
+	r->ended = r->n_ready = r->n_outbox = r->n_failed = 0;
+	r->failed = r->awaiting = false;
+	memset(r->lane_busy, 0, r->n_lanes * sizeof(bool));
+}
+
+int rk_run_forward(struct rk_run *r, struct rk_err *err)
+{
+	bool gate_open = all_reversible_done(r);
+
+	reset(r);
+	for (size_t i = 0; i < r->n; i++) {
+		struct rk_node *node = &r->nodes[i];
+		node->queued = false;
+		node->waiting = node->step.kind->final && !gate_open;
+		r->ended += node->state == RK_NODE_DONE;
+		for (size_t d = 0; d < node->step.n_deps; d++)
+			node->waiting += r->nodes[node->step.deps[d] - 1].state != RK_NODE_DONE;
+	}
+	for (size_t i = r->n; i-- > 0;)
+		if (r->nodes[i].state != RK_NODE_DONE && !r->nodes[i].waiting)
+			make_ready(r, i);
+	return r->n_ready ? run_rounds(r, forward_result, false, err) : 0;
+}
+
+static bool needs_undo(const struct rk_node *node)
+{
+	return node->state != RK_NODE_PLANNED && node->state != RK_NODE_UNDONE;
+}
+
+/* A step is undone after everything that stands on it. */
+int rk_run_undo(struct rk_run *r, struct rk_err *err)
+{
+	reset(r);
+	for (size_t i = 0; i < r->n; i++) {
+		struct rk_node *node = &r->nodes[i];
+		node->queued = needs_undo(node);
+		r->ended += !node->queued;
+		node->waiting = 0;
+		for (size_t u = 0; u < node->n_users; u++)
+			node->waiting += needs_undo(&r->nodes[node->users[u]]);
+	}
+	for (size_t i = 0; i < r->n; i++)
+		if (r->nodes[i].queued && !r->nodes[i].waiting)
+			r->ready[r->n_ready++] = (int)i;
+	return r->n_ready ? run_rounds(r, undo_result, true, err) : 0;
+}
+
+bool rk_run_committed(const struct rk_run *r)
+{
+	for (size_t i = 0; i < r->n; i++)
+		if (r->type->forward_only || (r->nodes[i].step.kind->final && r->nodes[i].state != RK_NODE_PLANNED))
+			return true;
+	return false;
+}
+
+bool rk_run_undoing(const struct rk_run *r)
+{
+	for (size_t i = 0; i < r->n; i++)
+		if (r->nodes[i].state == RK_NODE_UNDOING || r->nodes[i].state == RK_NODE_UNDONE)
+			return true;
+	return false;
+}

@@ -1,0 +1,114 @@
+#include <stdlib.h>
+#include <string.h>
+
+#include "provision/op.h"
+
+struct plan_step {
+	const struct rk_step_kind *kind;
+	const char *target, *lane, *params, *deps;
+};
+
+struct rk_plan {
+	struct rk_arena *arena;
+	const char *command;
+	struct plan_step *items;
+	size_t n, cap;
+};
+
+struct rk_plan *rk_plan_new(const char *command)
+{
+	struct rk_plan *plan = rk_xcalloc(1, sizeof(*plan));
+
+	plan->arena = rk_arena_new();
+	plan->command = rk_arena_strdup(plan->arena, command);
+	return plan;
+}
+
+void rk_plan_free(struct rk_plan *plan)
+{
+	if (!plan)
+		return;
+	rk_arena_free(plan->arena);
+	free(plan->items);
+	free(plan);
+}
+
+int rk_plan_add(struct rk_plan *plan, const char *kind, const char *target, const char *lane, const char *params_json, const int *deps, size_t n_deps)
+{
+	struct rk_str text RK_CLEANUP_STR = RK_STR_INIT;
+	struct plan_step *s = rk_vec_push(plan);
+
+	for (size_t i = 0; i < n_deps; i++)
+		rk_str_addf(&text, "%s%d", i ? "," : "", deps[i]);
+	s->kind = rk_step_kind_find(kind);
+	if (!s->kind)
+		abort();
+	s->target = rk_arena_strdup(plan->arena, target);
+	s->lane = rk_arena_strdup(plan->arena, lane);
+	s->params = rk_arena_strdup(plan->arena, params_json);
+	s->deps = rk_arena_strdup(plan->arena, rk_str_text(&text));
+	return (int)plan->n;
+}
+
+size_t rk_plan_count(const struct rk_plan *plan)
+{
+	return plan->n;
+}
+
+void rk_plan_step(const struct rk_plan *plan, size_t i, int *ret_id, const char **ret_kind, const char **ret_target, const char **ret_summary)
+{
+	*ret_id = (int)i + 1;
+	*ret_kind = plan->items[i].kind->name;
+	*ret_target = plan->items[i].target;
+	*ret_summary = plan->items[i].kind->summary;
+}
+
+void rk_plan_add_confirm(struct rk_plan *plan, int within_ms)
+{
+	int *all RK_CLEANUP_FREE = rk_xcalloc(plan->n, sizeof(*all));
+	char *params RK_CLEANUP_FREE = rk_xasprintf("{\"within_ms\":%d}", within_ms);
+	size_t n = 0;
+
+	for (size_t i = 0; i < plan->n; i++)
+		if (!plan->items[i].kind->final)
+			all[n++] = (int)i + 1;
+	rk_plan_add(plan, "op.confirm", plan->command, NULL, params, all, n);
+}
+
+/* The lane travels inside the params, so that the journal alone rebuilds the step. */
+static char *params_with_lane(const struct plan_step *s)
+{
+	struct rk_str out = RK_STR_INIT;
+	RK_CLEANUP_JSON struct rk_json *json = NULL;
+	struct rk_jw w;
+
+	if (!s->lane)
+		return rk_xstrdup(s->params);
+	if (rk_json_parse("params", s->params, strlen(s->params), &json, NULL))
+		abort();
+	rk_jw_init(&w, &out, 0);
+	rk_jw_object(&w);
+	RK_JEACH(it, rk_json_root(json)) {
+		rk_jw_key(&w, it->key);
+		rk_jw_node(&w, it);
+	}
+	rk_jw_key(&w, "lane");
+	rk_jw_str(&w, s->lane);
+	rk_jw_end(&w);
+	return rk_str_steal(&out);
+}
+
+int rk_op_journal(struct rk_world *world, const struct rk_plan *plan, const char *params_json, int64_t *ret_op, struct rk_err *err)
+{
+	int rc = rk_store_op_add(world->store, plan->command, params_json, ret_op, err);
+
+	for (size_t i = 0; !rc && i < plan->n; i++) {
+		const struct plan_step *s = &plan->items[i];
+		char *params RK_CLEANUP_FREE = params_with_lane(s);
+		const struct rk_step_row row = {
+			.op = *ret_op, .id = (int)i + 1, .kind = s->kind->name, .target = s->target, .params = params, .deps = s->deps, .state = "planned",
+		};
+		rc = rk_store_step_add(world->store, &row, err);
+	}
+	return rc;
+}

@@ -1,0 +1,20 @@
+#include <string.h>
+
+#include "provision/cluster_impl.h"
+
+static const struct rk_op_type op_types[] = {
+	{ .name = "cluster.create", .finish = rk_finish_create },
+	{ .name = "cluster.delete", .forward_only = true, .finish = rk_finish_delete },
+	{ .name = "cluster.grow", .finish = rk_finish_grow },
+	{ .name = "cluster.shrink", .finish = rk_finish_shrink },
+	{ .name = "cluster.repair", .finish = rk_finish_repair },
+	{ .name = "vm.power", .independent = true },
+};
+
+const struct rk_op_type *rk_op_type_find(const char *name)
+{
+	for (size_t i = 0; i < RK_ARRAY_SIZE(op_types); i++)
+		if (strcmp(op_types[i].name, name) == 0)
+			return &op_types[i];
+	return NULL;
+}

@@ -1,0 +1,244 @@
+#include <stdio.h>
+#include <string.h>
+
+#include "provision/health/health.h"
+#include "provision/steps.h"
+
+/* What is done inside guests, over SSH with their pinned host keys. */
+
+enum { GATE_POLL_MS = 5000 };
+
+/* argv on the step's VM. RK_FAILED with what it said when it ends with another status than 0. */
+static int run_in_guest(struct rk_world *world, struct rk_step *step, const char *const *argv, struct rk_ssh_result *result, struct rk_err *err)
+{
+	struct rk_vm_conn *conn = NULL;
+	int vm, rc = rk_param_vm(world, step, &vm, err);
+
+	if (!rc)
+		rc = rk_vm_connect(world, vm, &conn, err);
+	if (!rc)
+		rc = rk_vm_run(conn, argv, result, err);
+	rk_vm_close(conn);
+	return rc;
+}
+
+static int ssh_seen(struct rk_world *world, struct rk_step *step, int *ret, struct rk_err *err)
+{
+	static const char *const argv[] = { "true", NULL };
+	struct rk_ssh_result result = { .status = -1 };
+	int rc = run_in_guest(world, step, argv, &result, err);
+
+	*ret = !rc && result.status == 0;
+	rk_ssh_result_clear(&result);
+	return rc;
+}
+
+static int ssh_apply(struct rk_world *world, struct rk_step *step, struct rk_err *err)
+{
+	return rk_wait_until(world, step, "the guest's SSH with its pinned host key", ssh_seen, err);
+}
+
+static int ssh_settle(struct rk_world *world, struct rk_step *step, bool undone, struct rk_err *err)
+{
+	return undone ? 0 : rk_store_set_vm_state(world->store, rk_param(step, "vm"), RK_VM_RUNNING, err);
+}
+
+/* ---- IMEX --------------------------------------------------------------------------------------------------------------------------- */
+
+#define NODES_FILE "/etc/nvidia-imex/nodes_config.cfg"
+
+/* The list goes in as arguments. The daemon reads it again on SIGUSR1; a restart would kill what runs on the GPUs. */
+static const char write_script[] = "set -e\n"
+				   "run=\n"
+				   "[ \"$(id -u)\" = 0 ] || run='sudo -n'\n"
+				   "printf '%s\\n' \"$@\" | $run tee " NODES_FILE ".new >/dev/null\n"
+				   "$run mv " NODES_FILE ".new " NODES_FILE "\n"
+				   "$run pkill -USR1 -x nvidia-imex || :\n";
+
+static int read_nodes(struct rk_world *world, struct rk_step *step, const char **ret, struct rk_err *err)
+{
+	static const char *const argv[] = { "cat", NODES_FILE, NULL };
+	struct rk_ssh_result result = { .status = -1 };
+	int rc = run_in_guest(world, step, argv, &result, err);
+
+	/* A guest without the file has an empty list. */
+	if (!rc)
+		*ret = rk_arena_strdup(step->arena, result.status == 0 ? rk_str_text(&result.out) : "");
+	rk_ssh_result_clear(&result);
+	return rc;
+}
+
+/* The wanted list as the file holds it. */
+static const char *wanted_nodes(struct rk_step *step, const struct rk_jnode *list)
+{
+	struct rk_str text RK_CLEANUP_STR = RK_STR_INIT;
+
+	RK_JEACH(it, list)
+		rk_str_addf(&text, "%s\n", rk_jstr(it) ? rk_jstr(it) : "");
+	return rk_arena_strdup(step->arena, rk_str_text(&text));
+}
+
+static const char *nodes_json(struct rk_step *step, const char *text)
+{
+	struct rk_str out RK_CLEANUP_STR = RK_STR_INIT;
+	struct rk_jw w;
+
+	rk_jw_init(&w, &out, 0);
+	rk_jw_array(&w);
+	for (size_t n; *text; text += n + (text[n] == '\n')) {
+		n = strcspn(text, "\n");
+		rk_jw_strn(&w, text, n);
+	}
+	rk_jw_end(&w);
+	return rk_arena_strdup(step->arena, rk_str_text(&out));
+}
+
+static int imex_probe(struct rk_world *world, struct rk_step *step, int *ret, struct rk_err *err)
+{
+	const char *now = NULL;
+	int rc = read_nodes(world, step, &now, err);
+
+	if (rc)
+		return rc;
+	step->before = nodes_json(step, now);
+	*ret = rk_streq(now, wanted_nodes(step, rk_jget(step->params, "nodes")));
+	return 0;
+}
+
+static int write_nodes(struct rk_world *world, struct rk_step *step, const struct rk_jnode *list, struct rk_err *err)
+{
+	const char **argv = rk_arena_array(step->arena, 5 + (list ? list->n : 0), sizeof(*argv));
+	struct rk_ssh_result result = { .status = -1 };
+	const char *now = "";
+	size_t n = 0;
+
+	argv[n++] = "sh";
+	argv[n++] = "-c";
+	argv[n++] = write_script;
+	argv[n++] = "sh";
+	RK_JEACH(it, list)
+		argv[n++] = rk_jstr(it);
+	int rc = run_in_guest(world, step, argv, &result, err);
+	if (!rc && result.status)
+		rc = rk_err_set(err, RK_FAILED, "the guest could not write " NODES_FILE ": exit status %d: %.*s", result.status,
+				(int)strcspn(rk_str_text(&result.err), "\n"), rk_str_text(&result.err));
+	rk_ssh_result_clear(&result);
+	if (!rc)
+		rc = read_nodes(world, step, &now, err);
+	if (!rc && !rk_streq(now, wanted_nodes(step, list)))
+		rc = rk_err_set(err, RK_FAILED, "the guest's " NODES_FILE " is not what was written");
+	return rc;
+}
+
+static int imex_apply(struct rk_world *world, struct rk_step *step, struct rk_err *err)
+{
+	return write_nodes(world, step, rk_jget(step->params, "nodes"), err);
+}
+
+static int imex_undo(struct rk_world *world, struct rk_step *step, struct rk_err *err)
+{
+	RK_CLEANUP_JSON struct rk_json *json = NULL;
+	int rc = step->before ? rk_json_parse("before", step->before, strlen(step->before), &json, err) : 0;
+
+	return rc || !json ? rc : write_nodes(world, step, rk_json_root(json), err);
+}
+
+/* ---- the gate ----------------------------------------------------------------------------------------------------------------------- */
+
+struct gate {
+	struct rk_spec *spec;
+	const char *level;
+	int *vms;
+	size_t n;
+	struct rk_hprofile *profile;
+};
+
+/* The VMs of the cluster that are meant to run. */
+static int gate_of(struct rk_world *world, struct rk_step *step, struct gate *g, struct rk_err *err)
+{
+	const struct rk_site *site = world->site;
+	int at = rk_find_cluster(site, rk_param(step, "cluster"));
+
+	if (at < 0)
+		return rk_err_set(err, RK_NOT_FOUND, "no cluster \"%s\" in the store", rk_param(step, "cluster"));
+	const struct rk_cluster *c = &site->clusters[at];
+	*g = (struct gate){ .vms = rk_arena_array(step->arena, (size_t)c->n_vms, sizeof(*g->vms)) };
+	for (int v = c->first_vm; v < c->first_vm + c->n_vms; v++)
+		if (site->vms[v].state != RK_VM_STOPPED)
+			g->vms[g->n++] = v;
+	int rc = rk_spec_parse("spec", c->spec, strlen(c->spec), step->arena, &g->spec, err);
+	if (rc || !g->n)
+		return rc;
+	g->level = g->spec->validation.level ? g->spec->validation.level : "quick";
+	return rk_hprofile_load(g->spec->validation.profile ? g->spec->validation.profile : rk_hprofile_for(site, g->vms[0]), &g->profile, err);
+}
+
+static const char *validation_json(struct rk_step *step, const struct rk_report *report)
+{
+	struct rk_str out RK_CLEANUP_STR = RK_STR_INIT;
+
+	rk_report_summary(report, &out);
+	return rk_arena_strdup(step->arena, rk_str_text(&out));
+}
+
+static const char *say_verdict(struct rk_step *step, const struct rk_report *r)
+{
+	const char *why = r->n_root_causes ? r->root_causes[0] : "";
+
+	for (size_t i = 0; !*why && i < r->n_checks; i++)
+		if (!rk_streq(r->checks[i].verdict, "pass") && !rk_streq(r->checks[i].verdict, "skipped"))
+			why = rk_arena_printf(step->arena, "%s on %s: %s", r->checks[i].id, r->checks[i].folded, r->checks[i].message ? r->checks[i].message : "");
+	return rk_arena_printf(step->arena, "%s%s%s", r->verdict, *why ? ": " : "", why);
+}
+
+static int judge_now(struct rk_world *world, struct rk_step *step, const struct gate *g, struct rk_report *report, struct rk_err *err)
+{
+	struct rk_target *targets;
+	int64_t started = rk_clock_unix_ms(world->env.clock);
+	int rc = rk_collect(world, g->profile, g->level, g->vms, g->n, step->arena, &targets, err);
+
+	if (!rc)
+		rc = rk_judge(g->profile, g->level, targets, g->n, step->arena, report, err);
+	if (!rc)
+		report->started_ms = started;
+	return rc;
+}
+
+/* Drivers and IMEX take their time after a boot: asked again until it passes or the deadline is over. What was seen last is the verdict; it
+ * makes the cluster degraded, not undone, because what it says has to be looked at where it happens. */
+static int gate_apply(struct rk_world *world, struct rk_step *step, struct rk_err *err)
+{
+	struct rk_clock *clock = world->env.clock;
+	int64_t deadline = rk_clock_ms(clock) + step->kind->deadline_ms;
+	struct rk_report report = { .verdict = "skipped" };
+	struct gate g = { .profile = NULL };
+	int rc = gate_of(world, step, &g, err);
+
+	while (!rc && g.n) {
+		rc = judge_now(world, step, &g, &report, err);
+		if (rc || !rk_report_rc(&report, false) || rk_clock_ms(clock) >= deadline)
+			break;
+		if (world->cancel && *world->cancel)
+			rc = rk_err_set(err, RK_CANCELLED, "cancelled while waiting for the validation to pass");
+		else
+			rk_clock_sleep_ms(clock, GATE_POLL_MS);
+	}
+	rk_hprofile_free(g.profile);
+	if (rc)
+		return rc;
+	step->data = g.n ? (void *)validation_json(step, &report) : NULL;
+	step->note = say_verdict(step, &report);
+	return 0;
+}
+
+static int gate_settle(struct rk_world *world, struct rk_step *step, bool undone, struct rk_err *err)
+{
+	return undone || !step->data ? 0 : rk_store_set_cluster_validation(world->store, rk_param(step, "cluster"), step->data, err);
+}
+
+const struct rk_step_kind rk_guest_steps[] = {
+	{ .name = "vm.ssh", .summary = "wait for SSH with the pinned host key", .deadline_ms = 300000, .apply = ssh_apply, .settle = ssh_settle },
+	{ .name = "imex.nodes", .summary = "write the IMEX node list and let the daemon read it", .deadline_ms = 60000, .probe = imex_probe, .apply = imex_apply, .undo = imex_undo },
+	{ .name = "fabric.gate", .summary = "validate what the guests see of their fabrics", .deadline_ms = 60000, .apply = gate_apply, .settle = gate_settle },
+	{ .name = NULL },
+};

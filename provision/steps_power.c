@@ -1,0 +1,232 @@
+#include <stdio.h>
+#include <string.h>
+
+#include "provision/steps.h"
+
+/* Turning guests on and off, and what has to be true before a tray is anybody else's. */
+
+enum { GRACE_POLL_MS = 1000, DRAIN_POLL_MS = 5000 };
+
+static int start_probe(struct rk_world *world, struct rk_step *step, int *ret, struct rk_err *err)
+{
+	struct rk_vm_job j;
+	struct rk_hv_domain domain;
+	int rc = rk_vm_job_domain(world, step, &j, &domain, err);
+
+	if (!rc)
+		*ret = domain.exists && domain.running;
+	return rc;
+}
+
+static int dead_probe(struct rk_world *world, struct rk_step *step, int *ret, struct rk_err *err)
+{
+	struct rk_vm_job j;
+	struct rk_hv_domain domain;
+	int rc = rk_vm_job_domain(world, step, &j, &domain, err);
+
+	if (!rc)
+		*ret = !domain.running;
+	return rc;
+}
+
+static int start_apply(struct rk_world *world, struct rk_step *step, struct rk_err *err)
+{
+	struct rk_vm_job j;
+	struct rk_hv_domain domain;
+	int rc = rk_vm_job_domain(world, step, &j, &domain, err);
+
+	if (!rc && !domain.exists)
+		rc = rk_err_set(err, RK_NOT_FOUND, "tray %s has no domain \"%s\"", j.tray_name, j.domain);
+	if (!rc && !domain.running)
+		rc = world->hv->ops->start(world->hv, j.tray, j.domain, err);
+	return rc ? rc : rk_wait_until(world, step, "the guest running", start_probe, err);
+}
+
+/* Only what is ours is turned off. */
+static int ours_and_running(struct rk_world *world, struct rk_step *step, struct rk_vm_job *j, bool *ret, struct rk_err *err)
+{
+	struct rk_hv_domain domain;
+	int rc = rk_vm_job_domain(world, step, j, &domain, err);
+
+	if (!rc && domain.exists && !domain.ours)
+		rc = rk_err_set(err, RK_CONFLICT, "domain \"%s\" on tray %s is not racksh's", j->domain, j->tray_name);
+	*ret = !rc && domain.running;
+	return rc;
+}
+
+static int stop(struct rk_world *world, struct rk_step *step, struct rk_err *err)
+{
+	struct rk_vm_job j;
+	bool running;
+	int rc = ours_and_running(world, step, &j, &running, err);
+
+	if (rc || !running)
+		return rc;
+	rc = world->hv->ops->destroy(world->hv, j.tray, j.domain, err);
+	return rc ? rc : rk_wait_until(world, step, "the guest dead", dead_probe, err);
+}
+
+/* ---- erase before reuse ------------------------------------------------------------------------------------------------------------- */
+
+/* Drives hold a tenant's data once the guest ran: a tray whose drives could not be erased is not free. */
+static void scrub_drives(struct rk_world *world, struct rk_step *step, const struct rk_vm_job *j)
+{
+	RK_CLEANUP_ERR struct rk_err why = RK_ERR_INIT;
+
+	if (j->size->passthrough && world->hv->ops->scrub(world->hv, j->tray, &why))
+		step->note = rk_arena_printf(step->arena, "erase or reset failed: %s", why.message);
+}
+
+static int scrub(struct rk_world *world, struct rk_step *step, struct rk_err *err)
+{
+	struct rk_vm_job j;
+	int rc = rk_vm_job(world, step, &j, err);
+
+	step->note = NULL;
+	if (!rc)
+		scrub_drives(world, step, &j);
+	return rc;
+}
+
+static const char *tray_of(const struct rk_site *site, const struct rk_step *step, int vm)
+{
+	const char *tray = rk_param(step, "tray");
+
+	return *tray ? tray : site->trays[site->vms[vm].tray].name;
+}
+
+static int scrub_settle(struct rk_world *world, struct rk_step *step, bool undone, struct rk_err *err)
+{
+	int vm, rc = rk_param_vm(world, step, &vm, err);
+
+	if (rc || !step->note || (!undone && step->kind->undo))
+		return rc;
+	return rk_store_set_tray_faulty(world->store, tray_of(world->site, step, vm), step->note, err);
+}
+
+/* A guest that ran is stopped, and what it left on the drives goes with it. */
+static int start_undo(struct rk_world *world, struct rk_step *step, struct rk_err *err)
+{
+	int rc = stop(world, step, err);
+
+	return rc ? rc : scrub(world, step, err);
+}
+
+static int scrub_strictly(struct rk_world *world, struct rk_step *step, struct rk_err *err)
+{
+	int rc = scrub(world, step, err);
+
+	return rc || !step->note ? rc : rk_err_set(err, RK_FAILED, "%s", step->note);
+}
+
+/* Of a tray that is taken out of service: what can be done by the deadline is done, the rest is evidence. The tray stays faulty either way, so
+ * nothing of it is handed to anybody before a person looked at it. */
+static int drain(struct rk_world *world, struct rk_step *step, struct rk_err *err)
+{
+	static int (*const parts[])(struct rk_world *world, struct rk_step *step, struct rk_err *err) = { stop, rk_define_undo, rk_volumes_undo, scrub_strictly };
+	static const char *const words[] = { "its guest was not seen dead", "its domain is still defined", "its volumes are still there", "its drives were not erased" };
+	struct rk_clock *clock = world->env.clock;
+	int64_t deadline = rk_clock_ms(clock) + step->kind->deadline_ms;
+
+	for (size_t i = 0; i < RK_ARRAY_SIZE(parts);) {
+		RK_CLEANUP_ERR struct rk_err why = RK_ERR_INIT;
+		int rc = parts[i](world, step, &why);
+		if (!rc) {
+			i++;
+			continue;
+		}
+		if (world->cancel && *world->cancel)
+			return rk_err_set(err, RK_CANCELLED, "cancelled while draining the tray: %s", words[i]);
+		if (rk_clock_ms(clock) >= deadline) {
+			step->note = rk_arena_printf(step->arena, "%s: %s", words[i], why.message);
+			return 0;
+		}
+		rk_clock_sleep_ms(clock, DRAIN_POLL_MS);
+	}
+	step->note = "drained and erased";
+	return 0;
+}
+
+/* Param "reason": the evidence for which the tray was given up. */
+static int drain_settle(struct rk_world *world, struct rk_step *step, bool undone, struct rk_err *err)
+{
+	char *reason RK_CLEANUP_FREE = rk_xasprintf("%s (%s)", rk_param(step, "reason"), step->note ? step->note : "not drained");
+
+	return undone ? 0 : rk_store_set_tray_faulty(world->store, rk_param(step, "tray"), reason, err);
+}
+
+/* ---- by request --------------------------------------------------------------------------------------------------------------------- */
+
+/* Params: grace_s, the time the guest is given; hard, whether it is turned off after that. */
+static int halt(struct rk_world *world, struct rk_step *step, struct rk_err *err)
+{
+	struct rk_clock *clock = world->env.clock;
+	int64_t deadline = rk_clock_ms(clock) + 1000 * rk_param_int(step, "grace_s");
+	struct rk_vm_job j;
+	bool running;
+	int rc = ours_and_running(world, step, &j, &running, err);
+
+	if (rc || !running)
+		return rc;
+	if (rk_param_int(step, "grace_s"))
+		rc = world->hv->ops->shutdown(world->hv, j.tray, j.domain, err);
+	while (!rc && running && rk_clock_ms(clock) < deadline) {
+		rk_clock_sleep_ms(clock, GRACE_POLL_MS);
+		rc = ours_and_running(world, step, &j, &running, err);
+		if (!rc && world->cancel && *world->cancel)
+			rc = rk_err_set(err, RK_CANCELLED, "cancelled while the guest shuts down");
+	}
+	if (rc || !running)
+		return rc;
+	if (rk_param_int(step, "hard"))
+		return stop(world, step, err);
+	rk_err_set(err, RK_UNREACHABLE, "the guest did not shut down within %ld s", rk_param_int(step, "grace_s"));
+	rk_err_hint(err, "--hard turns it off after that time");
+	return RK_UNREACHABLE;
+}
+
+static int set_state(struct rk_world *world, struct rk_step *step, enum rk_vm_state state, struct rk_err *err)
+{
+	return rk_store_set_vm_state(world->store, rk_param(step, "vm"), state, err);
+}
+
+static int halt_settle(struct rk_world *world, struct rk_step *step, bool undone, struct rk_err *err)
+{
+	return undone ? 0 : set_state(world, step, RK_VM_STOPPED, err);
+}
+
+/* Stopped on the way out of a cluster; one that ran is started again when that is taken back. */
+static int park_probe(struct rk_world *world, struct rk_step *step, int *ret, struct rk_err *err)
+{
+	int rc = dead_probe(world, step, ret, err);
+
+	if (!rc)
+		step->before = *ret ? "{\"ran\":0}" : "{\"ran\":1}";
+	return rc;
+}
+
+static bool ran(const struct rk_step *step)
+{
+	return step->before && strstr(step->before, "\"ran\":1");
+}
+
+static int park_undo(struct rk_world *world, struct rk_step *step, struct rk_err *err)
+{
+	return ran(step) ? start_apply(world, step, err) : 0;
+}
+
+static int park_settle(struct rk_world *world, struct rk_step *step, bool undone, struct rk_err *err)
+{
+	return set_state(world, step, undone && ran(step) ? RK_VM_RUNNING : RK_VM_STOPPED, err);
+}
+
+const struct rk_step_kind rk_power_steps[] = {
+	{ .name = "vm.start", .summary = "start the guest", .deadline_ms = 600000, .probe = start_probe, .apply = start_apply, .undo = start_undo, .settle = scrub_settle },
+	{ .name = "vm.boot", .summary = "start the guest again", .deadline_ms = 600000, .probe = start_probe, .apply = start_apply },
+	{ .name = "vm.halt", .summary = "shut the guest down", .deadline_ms = 120000, .apply = halt, .settle = halt_settle },
+	{ .name = "vm.park", .summary = "stop the guest and see it dead", .deadline_ms = 120000, .probe = park_probe, .apply = stop, .undo = park_undo, .settle = park_settle },
+	{ .name = "vm.stop", .summary = "stop the guest and see it dead", .deadline_ms = 120000, .apply = stop },
+	{ .name = "vm.scrub", .summary = "erase the tray's drives, see its devices reset", .deadline_ms = 600000, .final = true, .apply = scrub, .settle = scrub_settle },
+	{ .name = "tray.drain", .summary = "empty and erase the tray, keep it out of service", .deadline_ms = 120000, .final = true, .apply = drain, .settle = drain_settle },
+	{ .name = NULL },
+};

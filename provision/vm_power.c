@@ -1,0 +1,88 @@
+#include <string.h>
+
+#include "provision/cluster_impl.h"
+
+/* Turning VMs on and off: every VM stands alone. */
+
+static const char *halt_params(const struct rk_power_request *q, const char *vm, struct rk_arena *arena)
+{
+	return rk_arena_printf(arena, "{\"vm\":\"%s\",\"grace_s\":%d,\"hard\":%d}", vm, q->grace_s, q->hard);
+}
+
+/* After a boot the guest has the list it was born with, or the one it kept: it is told again. */
+static void add_boot(struct rk_plan *plan, const struct rk_site *site, int vm, const int *deps, size_t n_deps, struct rk_arena *arena)
+{
+	const struct rk_cluster *c = &site->clusters[site->vms[vm].cluster];
+	const char *name = site->vms[vm].name;
+	const struct rk_member *all, *me;
+	struct rk_layout l;
+	int at = rk_add_vm_step(plan, "vm.boot", name, NULL, deps, n_deps), id;
+
+	at = rk_add_vm_step(plan, "vm.ssh", name, NULL, &at, 1);
+	rk_layout_of_cluster(site, c, arena, &l);
+	all = l.members;
+	me = &all[vm - c->first_vm];
+	struct rk_member *others = rk_arena_array(arena, l.n, sizeof(*others));
+	size_t n = 0;
+	for (size_t i = 0; i < l.n; i++) {
+		others[n] = all[i];
+		others[n++].off = &all[i] != me;
+	}
+	/* Everybody is in the list, only this one is told. */
+	l.rest = others;
+	l.n_rest = n;
+	l.members = me;
+	l.n = 1;
+	rk_add_imex(plan, &l, false, &at, 1, &id);
+}
+
+int rk_vm_power_plan(struct rk_world *world, const struct rk_power_request *q, struct rk_arena *arena, struct rk_plan **ret, struct rk_err *err)
+{
+	const struct rk_site *site = world->site;
+	struct rk_str names RK_CLEANUP_STR = RK_STR_INIT;
+	const char **vms = rk_arena_array(arena, q->n, sizeof(*vms));
+
+	for (size_t i = 0; i < q->n; i++) {
+		const struct rk_cluster *c = &site->clusters[site->vms[q->vms[i]].cluster];
+		vms[i] = site->vms[q->vms[i]].name;
+		if (c->op) {
+			rk_err_set(err, RK_CONFLICT, "VM \"%s\": its cluster is held by operation %lld", vms[i], (long long)c->op);
+			rk_err_hint(err, "racksh op show %lld", (long long)c->op);
+			return RK_CONFLICT;
+		}
+	}
+	*ret = rk_plan_new(rk_arena_printf(arena, "vm %s %s", q->verb, rk_nodeset_fold(arena, vms, q->n)));
+	for (size_t i = 0; i < q->n; i++) {
+		int at = q->off ? rk_plan_add(*ret, "vm.halt", vms[i], NULL, halt_params(q, vms[i], arena), NULL, 0) : 0;
+		if (q->on)
+			add_boot(*ret, site, q->vms[i], &at, q->off, arena);
+	}
+	return 0;
+}
+
+static int lease_clusters(struct rk_world *world, const struct rk_change *change, int64_t op, struct rk_err *err)
+{
+	const struct rk_power_request *q = change->data;
+	int rc = 0;
+
+	for (size_t i = 0; !rc && i < q->n; i++) {
+		char *thing RK_CLEANUP_FREE = rk_xasprintf("cluster:%s", world->site->clusters[world->site->vms[q->vms[i]].cluster].name);
+		rc = rk_store_lease_take(world->store, thing, op, q->verb, err);
+	}
+	return rc;
+}
+
+int rk_vm_power(struct rk_world *world, const struct rk_power_request *q, int64_t *ret_op, struct rk_err *err)
+{
+	struct rk_arena *arena RK_CLEANUP_ARENA = rk_arena_new();
+	struct rk_plan *plan = NULL;
+	int rc = rk_vm_power_plan(world, q, arena, &plan, err);
+
+	*ret_op = 0;
+	if (rc)
+		return rc;
+	const struct rk_change change = { .type = "vm.power", .purpose = q->verb, .plan = plan, .params = "{\"type\":\"vm.power\"}", .reserve = lease_clusters, .data = q };
+	rc = rk_change_run(world, &change, ret_op, err);
+	rk_plan_free(plan);
+	return rc;
+}
