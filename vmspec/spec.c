@@ -1,18 +1,13 @@
 #include <ctype.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "inventory/base/diag.h"
 #include "inventory/base/file.h"
 #include "inventory/site_values.h"
+#include "vmspec/spec_keys.h"
 #include "vmspec/vmspec.h"
-
-enum { COUNT_MAX = 100000, KEYS_MAX = 64, MULTICAST_DEFAULT = 18 };
-
-static const char *const policies[] = { "best-fit", "spread", "first-fit" };
-static const char *const resiliencies[] = { "full_bandwidth", "adaptive_bandwidth", "user_action" };
-static const char *const memberships[] = { "limited", "full" };
-static const char *const levels[] = { "quick", "standard", "deep" };
 
 struct reader {
 	struct rk_diags diags;
@@ -20,29 +15,59 @@ struct reader {
 	struct rk_spec *spec;
 };
 
-#define FIELDS(...) (const struct rk_jfield[]){ __VA_ARGS__ }, RK_ARRAY_SIZE(((const struct rk_jfield[]){ __VA_ARGS__ }))
+enum { FIELDS_MAX = 16, MULTICAST_DEFAULT = 18 };
+
+/* Unknown keys, wrong types and missing ones of an object, by its rows. False: there is nothing to read. */
+static bool fields(struct reader *r, const struct rk_jnode *node, const char *object, const char *what)
+{
+	struct rk_jfield list[FIELDS_MAX];
+	size_t n = 0;
+
+	for (const struct rk_spec_key *k = rk_spec_keys; k->key; k++)
+		if (rk_streq(k->object, object)) {
+			if (n == FIELDS_MAX)
+				abort();
+			list[n++] = (struct rk_jfield){ k->key, k->type, k->required };
+		}
+	return node && rk_diag_fields(&r->diags, node, what, list, n);
+}
 
 static const char *text_of(struct reader *r, const struct rk_jnode *node)
 {
 	return rk_arena_strdup(r->arena, rk_jstr(node));
 }
 
-static int whole_of(struct reader *r, const struct rk_jnode *node, long min, long max, int absent)
+/* A number within the limits of its row. */
+static int whole_of(struct reader *r, const struct rk_jnode *parent, const char *object, const char *key, int absent)
 {
+	const struct rk_spec_key *row = rk_spec_key(object, key);
+	const struct rk_jnode *node = rk_jget(parent, key);
 	uint64_t v;
 
 	if (!node || node->type != RK_JNUMBER)
 		return absent;
-	if (rk_ju64(node, &v) && v >= (uint64_t)min && v <= (uint64_t)max)
+	if (rk_ju64(node, &v) && v >= (uint64_t)row->min && v <= (uint64_t)row->max)
 		return (int)v;
-	rk_diag_at(&r->diags, node, RK_AT_VALUE, "\"%s\" takes a whole number from %ld to %ld, not %s", node->key, min, max, node->text);
+	rk_diag_at(&r->diags, node, RK_AT_VALUE, "\"%s\" takes a whole number from %ld to %ld, not %s", node->key, row->min, row->max, node->text);
 	return absent;
 }
 
-/* Index of the value among the words; absent when it is not given or wrong (then reported). */
-static int choice(struct reader *r, const struct rk_jnode *node, const char *const *words, size_t n, int absent)
+static size_t count_words(const char *const *words)
 {
+	size_t n = 0;
+
+	while (words[n])
+		n++;
+	return n;
+}
+
+/* Index of the value among the words of its row; absent when it is not given or wrong (then reported). */
+static int choice(struct reader *r, const struct rk_jnode *parent, const char *object, const char *key, int absent)
+{
+	const char *const *words = rk_spec_key(object, key)->words;
+	const struct rk_jnode *node = rk_jget(parent, key);
 	const char *text = rk_jstr(node);
+	size_t n = count_words(words);
 
 	for (size_t i = 0; text && i < n; i++)
 		if (strcmp(words[i], text) == 0)
@@ -75,7 +100,7 @@ static void read_name(struct reader *r, const struct rk_jnode *node)
 
 	if (!name)
 		return;
-	if (!rk_name_valid(name) || strlen(name) > 48) {
+	if (!rk_name_valid(name) || strlen(name) > RK_SPEC_NAME_MAX) {
 		rk_diag_at(&r->diags, node, RK_AT_VALUE, "\"%s\" is no valid name of a cluster", name);
 		rk_diag_hint(&r->diags, "names have 1 to 48 of a-z 0-9 and '-', and do not begin or end with '-'");
 	} else if (looks_like_vm(name)) {
@@ -92,17 +117,15 @@ static void check_word(struct reader *r, const struct rk_jnode *node, bool (*val
 
 static void read_placement(struct reader *r, const struct rk_jnode *node)
 {
-	if (!node || !rk_diag_fields(&r->diags, node, "\"placement\"",
-				     FIELDS({ "segment", RK_JNUMBER, false }, { "racks", RK_JSTRING, false }, { "maxRacks", RK_JNUMBER, false },
-					    { "sparesPerRack", RK_JNUMBER, false }, { "policy", RK_JSTRING, false })))
+	if (!fields(r, node, "placement", "\"placement\""))
 		return;
 	RK_CLEANUP_ERR struct rk_err err = RK_ERR_INIT;
 	struct rk_nodeset set;
 	const struct rk_jnode *racks = rk_jget(node, "racks");
-	r->spec->placement.segment = whole_of(r, rk_jget(node, "segment"), 1, 1000, 0);
-	r->spec->placement.max_racks = whole_of(r, rk_jget(node, "maxRacks"), 1, COUNT_MAX, 0);
-	r->spec->placement.spares_per_rack = whole_of(r, rk_jget(node, "sparesPerRack"), 0, 1000, 0);
-	r->spec->placement.policy = (enum rk_policy)choice(r, rk_jget(node, "policy"), policies, RK_ARRAY_SIZE(policies), RK_BEST_FIT);
+	r->spec->placement.segment = whole_of(r, node, "placement", "segment", 0);
+	r->spec->placement.max_racks = whole_of(r, node, "placement", "maxRacks", 0);
+	r->spec->placement.spares_per_rack = whole_of(r, node, "placement", "sparesPerRack", 0);
+	r->spec->placement.policy = (enum rk_policy)choice(r, node, "placement", "policy", RK_BEST_FIT);
 	r->spec->placement.racks = text_of(r, racks);
 	if (rk_jstr(racks) && !strchr(racks->text, '@') && rk_nodeset_parse(racks->text, NULL, NULL, r->arena, &set, &err))
 		rk_diag_at(&r->diags, racks, RK_AT_VALUE, "%s", err.message);
@@ -140,7 +163,7 @@ static bool user_valid(const char *user)
 static void read_ssh(struct reader *r, const struct rk_jnode *node)
 {
 	r->spec->ssh.user = "root";
-	if (!node || !rk_diag_fields(&r->diags, node, "\"ssh\"", FIELDS({ "user", RK_JSTRING, false }, { "authorizedKeys", RK_JARRAY, false })))
+	if (!fields(r, node, "ssh", "\"ssh\""))
 		return;
 	const struct rk_jnode *user = rk_jget(node, "user"), *keys = rk_jget(node, "authorizedKeys");
 	if (rk_jstr(user))
@@ -156,22 +179,42 @@ static void read_ssh(struct reader *r, const struct rk_jnode *node)
 			rk_diag_hint(&r->diags, "write the one line of a .pub file, e.g. \"ssh-ed25519 AAAA... me@host\"");
 			continue;
 		}
-		if (r->spec->ssh.n_keys == KEYS_MAX) {
-			rk_diag_at(&r->diags, it, RK_AT_VALUE, "more than %d keys", KEYS_MAX);
+		if (r->spec->ssh.n_keys == RK_SPEC_KEYS_MAX) {
+			rk_diag_at(&r->diags, it, RK_AT_VALUE, "more than %d keys", RK_SPEC_KEYS_MAX);
 			return;
 		}
 		r->spec->ssh.keys[r->spec->ssh.n_keys++] = text_of(r, it);
 	}
 }
 
+/* Only what cloud-init can take as one part of several, and nothing that takes the merge into its own hand. */
+static void read_cloud_init(struct reader *r, const struct rk_jnode *node)
+{
+	const struct rk_jnode *data = fields(r, node, "cloudInit", "\"cloudInit\"") ? rk_jget(node, "userData") : NULL;
+	const char *text = r->spec->user_data = text_of(r, data);
+
+	if (!text)
+		return;
+	if (strlen(text) > RK_SPEC_USER_DATA_MAX)
+		rk_diag_at(&r->diags, data, RK_AT_VALUE, "\"userData\" has %zu bytes, more than %d", strlen(text), RK_SPEC_USER_DATA_MAX);
+	if (!rk_starts_with(text, "#cloud-config\n") && !rk_starts_with(text, "#!")) {
+		rk_diag_at(&r->diags, data, RK_AT_VALUE, "\"userData\" is neither a cloud-config nor a script");
+		rk_diag_hint(&r->diags, "its first line is \"#cloud-config\", or begins with \"#!\"");
+	}
+	if (rk_starts_with(text, "#cloud-config") && (strstr(text, "\nmerge_how:") || strstr(text, "\nmerge_type:")))
+		rk_diag_at(&r->diags, data, RK_AT_VALUE, "\"userData\" must not say how it is merged: racksh's part comes first and wins");
+}
+
 static void read_nvlink(struct reader *r, const struct rk_jnode *node)
 {
-	r->spec->nvlink.resiliency = resiliencies[0];
+	const char *const *words = rk_spec_key("nvlink", "resiliency")->words;
+
+	r->spec->nvlink.resiliency = words[0];
 	r->spec->nvlink.multicast_groups = MULTICAST_DEFAULT;
-	if (!node || !rk_diag_fields(&r->diags, node, "\"nvlink\"", FIELDS({ "resiliency", RK_JSTRING, false }, { "multicastGroups", RK_JNUMBER, false })))
+	if (!fields(r, node, "nvlink", "\"nvlink\""))
 		return;
-	r->spec->nvlink.resiliency = resiliencies[choice(r, rk_jget(node, "resiliency"), resiliencies, RK_ARRAY_SIZE(resiliencies), 0)];
-	r->spec->nvlink.multicast_groups = whole_of(r, rk_jget(node, "multicastGroups"), 0, 1024, MULTICAST_DEFAULT);
+	r->spec->nvlink.resiliency = words[choice(r, node, "nvlink", "resiliency", 0)];
+	r->spec->nvlink.multicast_groups = whole_of(r, node, "nvlink", "multicastGroups", MULTICAST_DEFAULT);
 }
 
 static void read_pkey(struct reader *r, const struct rk_jnode *node)
@@ -190,20 +233,19 @@ static void read_pkey(struct reader *r, const struct rk_jnode *node)
 static void read_infiniband(struct reader *r, const struct rk_jnode *node)
 {
 	r->spec->infiniband.full = true;
-	if (!node || !rk_diag_fields(&r->diags, node, "\"infiniband\"", FIELDS({ "pkey", RK_JSTRING, false }, { "membership", RK_JSTRING, false })))
+	if (!fields(r, node, "infiniband", "\"infiniband\""))
 		return;
 	read_pkey(r, rk_jget(node, "pkey"));
-	r->spec->infiniband.full = choice(r, rk_jget(node, "membership"), memberships, RK_ARRAY_SIZE(memberships), 1) == 1;
+	r->spec->infiniband.full = choice(r, node, "infiniband", "membership", 1) == 1;
 }
 
 static void read_validation(struct reader *r, const struct rk_jnode *node)
 {
-	if (!node || !rk_diag_fields(&r->diags, node, "\"validation\"",
-				     FIELDS({ "profile", RK_JSTRING, false }, { "level", RK_JSTRING, false }, { "required", RK_JBOOL, false })))
+	if (!fields(r, node, "validation", "\"validation\""))
 		return;
 	r->spec->validation.profile = text_of(r, rk_jget(node, "profile"));
-	int level = choice(r, rk_jget(node, "level"), levels, RK_ARRAY_SIZE(levels), -1);
-	r->spec->validation.level = level < 0 ? NULL : levels[level];
+	int level = choice(r, node, "validation", "level", -1);
+	r->spec->validation.level = level < 0 ? NULL : rk_spec_key("validation", "level")->words[level];
 	rk_jbool(rk_jget(node, "required"), &r->spec->validation.required);
 }
 
@@ -217,11 +259,7 @@ static void expect_text(struct reader *r, const struct rk_jnode *root, const cha
 
 static void read_spec(struct reader *r, const struct rk_jnode *root)
 {
-	if (!rk_diag_fields(&r->diags, root, "a cluster spec",
-			    FIELDS({ "apiVersion", RK_JSTRING, true }, { "kind", RK_JSTRING, true }, { "name", RK_JSTRING, true },
-				   { "tenant", RK_JSTRING, true }, { "size", RK_JSTRING, true }, { "count", RK_JNUMBER, true },
-				   { "image", RK_JSTRING, true }, { "placement", RK_JOBJECT, false }, { "ssh", RK_JOBJECT, false },
-				   { "nvlink", RK_JOBJECT, false }, { "infiniband", RK_JOBJECT, false }, { "validation", RK_JOBJECT, false })))
+	if (!fields(r, root, "", "a cluster spec"))
 		return;
 	expect_text(r, root, "apiVersion", "racksh/v1");
 	expect_text(r, root, "kind", "Cluster");
@@ -234,9 +272,10 @@ static void read_spec(struct reader *r, const struct rk_jnode *root)
 	const struct rk_size *size = r->spec->size ? rk_size_find(NULL, r->spec->size) : NULL;
 	if (size)
 		r->spec->size = size->name;
-	r->spec->count = whole_of(r, rk_jget(root, "count"), 1, COUNT_MAX, 0);
+	r->spec->count = whole_of(r, root, "", "count", 0);
 	read_placement(r, rk_jget(root, "placement"));
 	read_ssh(r, rk_jget(root, "ssh"));
+	read_cloud_init(r, rk_jget(root, "cloudInit"));
 	read_nvlink(r, rk_jget(root, "nvlink"));
 	read_infiniband(r, rk_jget(root, "infiniband"));
 	read_validation(r, rk_jget(root, "validation"));
@@ -300,6 +339,16 @@ static void write_ssh(struct rk_jw *w, const struct rk_spec *spec)
 	rk_jw_end(w);
 }
 
+static void write_cloud_init(struct rk_jw *w, const struct rk_spec *spec)
+{
+	if (!spec->user_data)
+		return;
+	rk_jw_key(w, "cloudInit");
+	rk_jw_object(w);
+	text_key(w, "userData", spec->user_data);
+	rk_jw_end(w);
+}
+
 static void write_fabrics(struct rk_jw *w, const struct rk_spec *spec)
 {
 	char pkey[16] = "auto";
@@ -315,7 +364,7 @@ static void write_fabrics(struct rk_jw *w, const struct rk_spec *spec)
 	rk_jw_key(w, "infiniband");
 	rk_jw_object(w);
 	text_key(w, "pkey", pkey);
-	text_key(w, "membership", memberships[spec->infiniband.full]);
+	text_key(w, "membership", rk_spec_key("infiniband", "membership")->words[spec->infiniband.full]);
 	rk_jw_end(w);
 }
 
@@ -338,9 +387,10 @@ void rk_spec_write(const struct rk_spec *spec, struct rk_str *out)
 	text_key(&w, "racks", spec->placement.racks);
 	whole_key(&w, "maxRacks", spec->placement.max_racks);
 	whole_key(&w, "sparesPerRack", spec->placement.spares_per_rack);
-	text_key(&w, "policy", policies[spec->placement.policy]);
+	text_key(&w, "policy", rk_spec_key("placement", "policy")->words[spec->placement.policy]);
 	rk_jw_end(&w);
 	write_ssh(&w, spec);
+	write_cloud_init(&w, spec);
 	write_fabrics(&w, spec);
 	rk_jw_key(&w, "validation");
 	rk_jw_object(&w);

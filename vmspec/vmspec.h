@@ -50,6 +50,7 @@ struct rk_spec {
 		const char *user;
 		const char **keys; size_t n_keys; /* authorised keys, one line each */
 	} ssh;
+	const char *user_data;            /* a cloud-config or script of the user's own, or NULL */
 	struct {
 		const char *resiliency;   /* full_bandwidth | adaptive_bandwidth | user_action */
 		int multicast_groups;     /* default 18 */
