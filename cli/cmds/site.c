@@ -1,9 +1,12 @@
+#include <math.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "cli/cmds/common.h"
 #include "inventory/site_check.h"
 #include "inventory/site_file.h"
 #include "provision/place.h"
+#include "provision/simulate.h"
 
 static int put_site(struct rk_call *call, const void *site, struct rk_err *err)
 {
@@ -159,6 +162,37 @@ static int show(struct rk_call *call, struct rk_err *err)
 	return 0;
 }
 
+static void simulated_row(struct rk_call *call, const char *policy, const struct rk_simulated *s)
+{
+	rk_out_row(call->out);
+	rk_cell_text(call->out, "policy", policy);
+	rk_cell_number(call->out, "requests", s->requests);
+	rk_cell_number(call->out, "refused", s->refused);
+	rk_cell_number(call->out, "large", s->large);
+	rk_cell_number(call->out, "refused_large", s->refused_large);
+	if (s->large)
+		rk_cell_real(call->out, "refused_large_percent", round(1000.0 * (double)s->refused_large / (double)s->large) / 10);
+	rk_cell_real(call->out, "utilisation", round(1000 * s->utilisation) / 1000);
+	rk_cell_real(call->out, "fragmentation", round(1000 * s->fragmentation) / 1000);
+	rk_cell_real(call->out, "idle_segments_16", round(10 * s->idle_segments) / 10);
+}
+
+static int simulate(struct rk_call *call, struct rk_err *err)
+{
+	const char *file = rk_call_arg(call, "requests"), *policy = rk_call_arg(call, "policy");
+	struct rk_requests requests;
+	int rc = file ? rk_requests_load(file, call->arena, &requests, err) : rk_err_set(err, RK_INVALID, "--requests FILE is missing");
+
+	for (int p = 0; !rc && p < RK_SIM_POLICIES; p++) {
+		struct rk_simulated result;
+		if (policy && strcmp(policy, "all") != 0 && strcmp(policy, rk_sim_policy_names[p]) != 0)
+			continue;
+		rk_simulate(call->world->site, &requests, (enum rk_sim_policy)p, &result);
+		simulated_row(call, rk_sim_policy_names[p], &result);
+	}
+	return rc;
+}
+
 #define FILE_ARG RK_ARGS({ .name = "FILE", .type = RK_ARG_FILE, .required = true, .help = "site file (racksh-site(5)); - is standard input" })
 
 static const struct rk_command rows[] = {
@@ -181,6 +215,18 @@ static const struct rk_command rows[] = {
 			 "and the wiring of every imported fabric. Findings of severity fail are code 7, with --strict warnings too.",
 	  .examples = RK_EXAMPLES("site check", "site check -o json"), .run = check,
 	  .columns = RK_COLUMNS({ "severity", RK_COL_TEXT }, { "check", RK_COL_TEXT }, { "object", RK_COL_TEXT }, { "message", RK_COL_TEXT }, { "hint", RK_COL_TEXT, .wide = true }) },
+	{ .noun = "site", .verb = "simulate", .summary = "replay requests on the free racks and compare placement policies", .list = true,
+	  .options = RK_ARGS({ .name = "requests", .type = RK_ARG_FILE, .help = "requests file: a mix or a trace (see below)" },
+			     { .name = "policy", .type = RK_ARG_ENUM, .values = "best-fit|spread|first-fit|worst-fit|random|all", .help = "one policy; default all" }),
+	  .description = "Nothing is placed. Segments sit in one rack each, a refused request is lost, what is placed today stays; \"large\" are requests of 16 VMs or more. "
+			 "worst-fit and random exist for comparison only.\n\n"
+			 "The file is {\"apiVersion\":\"racksh/v1\",\"kind\":\"Requests\",\"requests\":[...]}. Entries of a mix have \"segment\", \"segments\" (default 1), "
+			 "\"share\" and \"hours\" (mean life time, default 24); the mix has \"load\" (0.85 of the free trays), \"count\" (2000), \"seeds\" (4) and "
+			 "\"unavailable\" (share of trays taken out at random). Entries of a trace have \"at\" and \"hours\" instead of a share.",
+	  .examples = RK_EXAMPLES("site simulate --requests tests/examples/requests.json --policy best-fit"), .run = simulate,
+	  .columns = RK_COLUMNS({ "policy", RK_COL_TEXT }, { "requests", RK_COL_NUMBER }, { "refused", RK_COL_NUMBER }, { "large", RK_COL_NUMBER },
+				{ "refused_large", RK_COL_NUMBER }, { "refused_large_percent", RK_COL_REAL }, { "utilisation", RK_COL_REAL },
+				{ "fragmentation", RK_COL_REAL }, { "idle_segments_16", RK_COL_REAL }) },
 	{ .noun = "site", .verb = "diff", .summary = "show value by value what an import would change", .args = FILE_ARG, .list = true,
 	  .examples = RK_EXAMPLES("site diff tests/examples/site-1.json"), .run = diff,
 	  .columns = RK_COLUMNS({ "object", RK_COL_TEXT }, { "field", RK_COL_TEXT }, { "from", RK_COL_TEXT }, { "to", RK_COL_TEXT }) },
