@@ -22,6 +22,8 @@ struct rk_hv_ops {
 	int (*probe)(struct rk_hv *hv, int tray, struct rk_arena *arena, struct rk_hostcaps *ret, struct rk_err *err);
 	/* An absent domain is exists = false and 0, never an error. */
 	int (*domain_get)(struct rk_hv *hv, int tray, const char *name, struct rk_arena *arena, struct rk_hv_domain *ret, struct rk_err *err);
+	/* The PCI functions of the tray, as libvirt describes them (XML of a node device each). RK_INVALID: this libvirt has no such driver. */
+	int (*devices)(struct rk_hv *hv, int tray, struct rk_arena *arena, const char ***ret_xml, size_t *ret_n, struct rk_err *err);
 	/* All domains of the tray. */
 	int (*domain_list)(struct rk_hv *hv, int tray, struct rk_arena *arena, struct rk_hv_domain **ret, size_t *ret_n, struct rk_err *err);
 	/* With VALIDATE; *ret_xml is what the host kept (in the arena). */

@@ -5,10 +5,15 @@
 
 struct rk_nvl;
 
+struct rk_nvl_place {                     /* where a GPU is, as the switch tells; 0: not told */
+	uint64_t gpu;
+	int slot, module;
+};
 struct rk_nvl_live {
 	int id;                           /* 1..32766 */
 	const char *name, *health, *resiliency; /* health: "healthy" | "degraded" | "unhealthy" | NULL unknown */
 	uint64_t *gpus; size_t n_gpus;    /* fabric GUIDs, sorted */
+	struct rk_nvl_place *places;      /* per GPU, in the same order; NULL: not told */
 };
 struct rk_nvl_ops {
 	/* All partitions with their members, read now; in the arena. RK_UNREACHABLE: not known. */

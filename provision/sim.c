@@ -181,6 +181,8 @@ static int add_one(struct rk_sim *sim, const char *text, struct rk_err *err)
 	if (*at == '@' && at++)
 		f.target = field_until(&at, "#=");
 	int changed = 0, rc = f.target && !*at ? rk_sim_change(sim, f.call, f.target, &changed, err) : 0;
+	if (!rc && !changed && f.target && !*at)
+		rc = rk_sim_plant(sim, f.call, f.target, &changed, err);
 	if (rc || changed) {
 		free(f.call);
 		free(f.target);
@@ -260,13 +262,20 @@ void rk_sim_close(struct rk_sim *sim)
 	free(sim);
 }
 
+int rk_sim_guid_at(const struct rk_sim *sim, const char *rack, uint64_t guid, bool settled)
+{
+	char *key RK_CLEANUP_FREE = rk_xasprintf("gpu:%s:%016" PRIx64, rack, guid);
+	const char *value = settled ? rk_sim_get_settled(sim, key) : rk_sim_get(sim, key);
+
+	return value ? atoi(value) : RK_NONE;
+}
+
 int rk_sim_gpu_at(const struct rk_sim *sim, const struct rk_site *site, int gpu, bool settled)
 {
 	const struct rk_gpu *g = &site->gpus[gpu];
-	char *key RK_CLEANUP_FREE = rk_xasprintf("gpu:%s:%016" PRIx64, site->racks[site->trays[g->tray].rack].name, g->fabric_guid);
-	const char *value = settled ? rk_sim_get_settled(sim, key) : rk_sim_get(sim, key);
+	int at = rk_sim_guid_at(sim, site->racks[site->trays[g->tray].rack].name, g->fabric_guid, settled);
 
-	return value ? atoi(value) : RK_NVL_DEFAULT;
+	return at == RK_NONE ? RK_NVL_DEFAULT : at;
 }
 
 /* Words that no partition gives: somebody else's doing. Membership of the default partition takes the place of what keys[0] says of it. */

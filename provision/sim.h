@@ -16,8 +16,11 @@ int rk_sim_nvl(struct rk_sim *sim, const struct rk_driver_env *env, struct rk_nv
 int rk_sim_ib(struct rk_sim *sim, const struct rk_driver_env *env, struct rk_ib **ret, struct rk_err *err);
 /* A guest command answered from the twin's present state, in the real tools' formats. site: the newest snapshot (who holds the tray). */
 int rk_sim_guest_run(struct rk_sim *sim, const struct rk_site *site, int tray, const char *const *argv, struct rk_ssh_result *result, struct rk_err *err);
+/* The same of the host that a tray is. */
+int rk_sim_host_run(struct rk_sim *sim, const struct rk_site *site, int tray, const char *const *argv, struct rk_ssh_result *result, struct rk_err *err);
 /* --sim-fault SPEC (racksh-fabric(7)): "PLANE.CALL[@TARGET][#N]=fail|hang|lie|lost|crash[:MESSAGE]" or "call#K=fail|lost" for the K-th driver call of
- * any kind; "gpu-leave@TRAY/INDEX", "link-down@TRAY/RAIL" change the twin itself. Several with ','.
+ * any kind; "gpu-leave@TRAY/INDEX", "gpu-missing@TRAY/INDEX", "link-down@TRAY/RAIL", "tray-swapped@TRAY",
+ * "trays-exchanged@TRAY+TRAY", "cables-crossed@TRAY+TRAY/RAIL" change the twin itself. Several with ','.
  * crash: this process dies like from kill -9 as soon as the call took effect. */
 int rk_sim_fault_add(struct rk_sim *sim, const char *spec, struct rk_err *err);
 /* Number of driver calls made so far (fault sweeps). */

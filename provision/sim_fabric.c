@@ -31,18 +31,67 @@ static int cmp_u64(const void *a, const void *b)
 	return x < y ? -1 : x > y;
 }
 
+/* A GPU that was never told anything is in Default, when it is there at all. */
+static int partition_of(const struct rk_sim *sim, const struct rk_site *site, int rack, uint64_t guid, bool there, bool settled)
+{
+	int at = rk_sim_guid_at(sim, site->racks[rack].name, guid, settled);
+
+	return at != RK_NONE ? at : there ? RK_NVL_DEFAULT : RK_NONE;
+}
+
+static void add_gpu(struct rk_nvl_live *part, uint64_t guid, int slot, int module)
+{
+	part->gpus[part->n_gpus] = guid;
+	part->places[part->n_gpus++] = (struct rk_nvl_place){ guid, slot, module };
+}
+
+static int cmp_place(const void *a, const void *b)
+{
+	return cmp_u64(&((const struct rk_nvl_place *)a)->gpu, &((const struct rk_nvl_place *)b)->gpu);
+}
+
+static bool is_there(const struct rk_sim *sim, const struct rk_site *site, int rack, uint64_t guid)
+{
+	const struct rk_rack *r = &site->racks[rack];
+	int gpu = rk_find_gpu_guid(site, guid);
+
+	/* Nearly always it is where the store has it. */
+	if (gpu >= 0 && site->trays[site->gpus[gpu].tray].rack == rack && rk_sim_gpu_guid(sim, site, gpu) == guid)
+		return true;
+	for (int t = r->first_tray; rk_sim_planted(sim) && t < r->first_tray + r->n_trays; t++)
+		for (int g = 0; g < site->trays[t].n_gpus; g++)
+			if (rk_sim_gpu_guid(sim, site, site->trays[t].first_gpu + g) == guid)
+				return true;
+	return false;
+}
+
+/* The GPUs that are there, and those that left while they were members: the switch keeps them until they are taken out. */
 static void fill_gpus(const struct rk_sim *sim, const struct rk_site *site, int rack, struct rk_arena *arena, struct rk_nvl_live *part)
 {
 	const struct rk_rack *r = &site->racks[rack];
-	int first = r->n_trays ? site->trays[r->first_tray].first_gpu : 0, n = 0;
+	const char *prefix = rk_arena_printf(arena, "gpu:%s:", r->name);
+	size_t first, end, most;
 
+	rk_sim_range(sim, prefix, &first, &end);
+	most = end - first;
 	for (int t = r->first_tray; t < r->first_tray + r->n_trays; t++)
-		n += site->trays[t].n_gpus;
-	part->gpus = rk_arena_array(arena, (size_t)n, sizeof(*part->gpus));
-	for (int g = first; g < first + n; g++)
-		if (site->gpus[g].fabric_guid && rk_sim_gpu_at(sim, site, g, false) == part->id)
-			part->gpus[part->n_gpus++] = site->gpus[g].fabric_guid;
+		most += (size_t)site->trays[t].n_gpus;
+	part->gpus = rk_arena_array(arena, most, sizeof(*part->gpus));
+	part->places = rk_arena_array(arena, most, sizeof(*part->places));
+	for (int t = r->first_tray; t < r->first_tray + r->n_trays; t++)
+		for (int g = site->trays[t].first_gpu; g < site->trays[t].first_gpu + site->trays[t].n_gpus; g++) {
+			uint64_t guid = rk_sim_gpu_guid(sim, site, g);
+			if (guid && partition_of(sim, site, rack, guid, true, false) == part->id)
+				add_gpu(part, guid, site->trays[t].slot, site->gpus[g].module_id);
+		}
+	for (size_t i = first; i < end; i++) {
+		uint64_t guid = strtoull(sim->items[i].key + strlen(prefix), NULL, 16);
+		const char *value = rk_sim_see(sim, &sim->items[i]);
+		if (value && atoi(value) == part->id && !is_there(sim, site, rack, guid))
+			add_gpu(part, guid, 0, 0);
+	}
 	qsort(part->gpus, part->n_gpus, sizeof(*part->gpus), cmp_u64);
+	qsort(part->places, part->n_gpus, sizeof(*part->places), cmp_place);
 }
 
 static int nvl_list(struct rk_nvl *nvl, int rack, struct rk_arena *arena, struct rk_nvl_live **ret, size_t *ret_n, struct rk_err *err)
@@ -98,8 +147,12 @@ static int nvl_create(struct rk_nvl *nvl, int rack, int id, const char *name, co
 
 static bool holds_gpus(const struct rk_sim *sim, const struct rk_site *site, int rack, int id)
 {
-	for (size_t g = 0; g < site->n_gpus; g++)
-		if (site->trays[site->gpus[g].tray].rack == rack && rk_sim_gpu_at(sim, site, (int)g, true) == id)
+	char *prefix RK_CLEANUP_FREE = rk_xasprintf("gpu:%s:", site->racks[rack].name);
+	size_t first, end;
+
+	rk_sim_range(sim, prefix, &first, &end);
+	for (size_t i = first; i < end; i++)
+		if (atoi(sim->items[i].value) == id)
 			return true;
 	return false;
 }
@@ -123,16 +176,15 @@ static int nvl_remove(struct rk_nvl *nvl, int rack, int id, struct rk_err *err)
 static int nvl_move(struct rk_nvl *nvl, int rack, const char *what, int from, int to, uint64_t guid, struct rk_err *err)
 {
 	char *key RK_CLEANUP_FREE = rk_xasprintf("gpu:%s:%016" PRIx64, rack_name(nvl, rack), guid), *part RK_CLEANUP_FREE = nvl_key(nvl, rack, to);
-	int gpu = rk_find_gpu_guid(nvl->site, guid);
 	struct rk_sim_call call;
 	char value[16];
 	int rc = rk_sim_enter(of_nvl(nvl), &call, what, rack_name(nvl, rack), true, err);
 
 	if (rc)
 		return rc;
-	int at = gpu < 0 ? RK_NONE : rk_sim_gpu_at(call.sim, nvl->site, gpu, true);
+	int at = partition_of(call.sim, nvl->site, rack, guid, is_there(call.sim, nvl->site, rack, guid), true);
 	snprintf(value, sizeof(value), "%d", to);
-	if (gpu < 0 || nvl->site->trays[nvl->site->gpus[gpu].tray].rack != rack)
+	if (at == RK_NONE)
 		rc = rk_err_set(err, RK_FAILED, "GPU 0x%016" PRIx64 " is not in rack %s", guid, rack_name(nvl, rack));
 	else if (to && at && at != to)
 		rc = rk_err_set(err, RK_FAILED, "GPU 0x%016" PRIx64 " is in partition %d already", guid, at);
@@ -319,7 +371,7 @@ static int ib_discover(struct rk_ib *ib, int fabric, struct rk_arena *arena, con
 	if (rc)
 		return rc;
 	living_site(call.sim, ib->site, arena, &living);
-	rk_topology_plan(&living, fabric, &text);
+	rk_sim_wired(call.sim, &living, fabric, &text);
 	*ret = rk_arena_strdup(arena, rk_str_text(&text));
 	return rk_sim_leave(&call, 0, err);
 }

@@ -1,3 +1,4 @@
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -30,6 +31,43 @@ static int probe(struct rk_hv *hv, int tray, struct rk_arena *arena, struct rk_h
 	if (!rk_hostcaps_declared(hv->site, ret))
 		*ret = (struct rk_hostcaps){ .libvirt = 12008000, .qemu = 11001003, .arch = "aarch64", .page_kib = 64 };
 	ret->probed = ret->kvm = ret->iommufd = ret->vfio = true;
+	return rk_sim_leave(&call, 0, err);
+}
+
+static const char *device_xml(struct rk_arena *arena, const char *pci, const char *class, const char *vendor, const char *product, int numa, const char *driver)
+{
+	unsigned domain, bus, slot, function;
+
+	if (!pci || sscanf(pci, "%x:%x:%x.%x", &domain, &bus, &slot, &function) != 4)
+		return NULL;
+	return rk_arena_printf(arena,
+			       "<device><name>pci_%04x_%02x_%02x_%x</name><driver><name>%s</name></driver><capability type='pci'><class>%s</class><domain>%u</domain>"
+			       "<bus>%u</bus><slot>%u</slot><function>%u</function><product id='%s'/><vendor id='%s'/><iommuGroup number='%u'>"
+			       "<address domain='0x%04x' bus='0x%02x' slot='0x%02x' function='0x%x'/></iommuGroup><numa node='%d'/></capability></device>",
+			       domain, bus, slot, function, driver, class, domain, bus, slot, function, product, vendor, domain * 8 + function, domain, bus, slot,
+			       function, numa);
+}
+
+static int devices(struct rk_hv *hv, int tray, struct rk_arena *arena, const char ***ret_xml, size_t *ret_n, struct rk_err *err)
+{
+	const struct rk_site *site = hv->site;
+	const struct rk_tray *t = &site->trays[tray];
+	const struct rk_profile *p = &site->profiles[site->racks[t->rack].profile];
+	const char **list = rk_arena_array(arena, (size_t)(t->n_gpus + t->n_hcas), sizeof(*list));
+	struct rk_sim_call call;
+	size_t n = 0;
+	int rc = rk_sim_enter(of(hv), &call, "hv.devices", tray_name(hv, tray), false, err);
+
+	if (rc)
+		return rc;
+	for (int g = 0; g < t->n_gpus; g++)
+		if (rk_sim_gpu_guid(call.sim, site, t->first_gpu + g) && site->gpus[t->first_gpu + g].pci)
+			list[n++] = device_xml(arena, site->gpus[t->first_gpu + g].pci, "0x030200", "0x10de", "0x31c2", p->gpu_numa[g], "vfio-pci");
+	for (int h = 0; h < t->n_hcas; h++)
+		if (site->hcas[t->first_hca + h].pci)
+			list[n++] = device_xml(arena, site->hcas[t->first_hca + h].pci, "0x020700", "0x15b3", "0x1023", p->hca_numa[h], "vfio-pci");
+	*ret_xml = list;
+	*ret_n = n;
 	return rk_sim_leave(&call, 0, err);
 }
 
@@ -278,6 +316,7 @@ static void hv_free(struct rk_hv *hv)
 
 static const struct rk_hv_ops ops = {
 	.probe = probe,
+	.devices = devices,
 	.domain_get = domain_get,
 	.domain_list = domain_list,
 	.define = define,

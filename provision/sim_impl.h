@@ -6,10 +6,12 @@
  *   vol:TRAY:POOL/NAME bytes                                          up:TRAY       1 when the guest answers
  *   link:TRAY/RAIL     down                                           keys:TRAY/RAIL words of the port's table that no partition gives
  *   nvlink:TRAY/INDEX/LINK down                                        errors:, flaps:, wait: TRAY/RAIL rates at which a port counts
+ *   hw:TRAY:WHAT:N     what is really there: gpu and port GUIDs (0: gone), serial, and by cable the port that its cable serves
  * A value may settle later: until its due time a reader sees the former one ("accepted is not done"). */
 #pragma once
 #include <pthread.h>
 
+#include "inventory/base/str.h"
 #include "provision/sim.h"
 
 enum { RK_SIM_NVL_MS = 400, RK_SIM_IB_MS = 300, RK_SIM_BOOT_MS = 2000 };
@@ -70,5 +72,16 @@ int rk_sim_change(struct rk_sim *sim, const char *what, const char *target, int 
 
 /* What the twin knows of a port and a GPU; the lock is held. */
 bool rk_sim_link_up(const struct rk_sim *sim, const struct rk_site *site, uint64_t guid);
+int rk_sim_guid_at(const struct rk_sim *sim, const char *rack, uint64_t guid, bool settled); /* partition; RK_NONE: the switch was never told */
 int rk_sim_gpu_at(const struct rk_sim *sim, const struct rk_site *site, int gpu, bool settled);
 size_t rk_sim_port_keys(const struct rk_sim *sim, const struct rk_site *site, int fabric, uint64_t guid, bool settled, uint16_t *keys, size_t max);
+
+/* Hardware (sim_hardware.c): what is really in the racks; 0 = gone. The lock is held. */
+bool rk_sim_planted(const struct rk_sim *sim); /* does anything differ from the store? */
+uint64_t rk_sim_gpu_guid(const struct rk_sim *sim, const struct rk_site *site, int gpu);
+uint64_t rk_sim_port_guid(const struct rk_sim *sim, const struct rk_site *site, int hca);
+const char *rk_sim_serial(const struct rk_sim *sim, const struct rk_site *site, int tray);
+/* Words of --sim-fault that change the racks: *ret as rk_sim_change. */
+int rk_sim_plant(struct rk_sim *sim, const char *word, const char *target, int *ret, struct rk_err *err);
+/* ibnetdiscover text of the fabric as it is wired. */
+void rk_sim_wired(const struct rk_sim *sim, const struct rk_site *site, int fabric, struct rk_str *out);

@@ -21,3 +21,5 @@ int rk_get_rack(struct rk_call *call, const char *name, int *ret, struct rk_err 
 /* Changes the store in one transaction planned against the call's snapshot; data is handed to change. */
 int rk_in_transaction(struct rk_call *call, int (*change)(struct rk_call *call, const void *data, struct rk_err *err), const void *data,
 		      struct rk_err *err);
+/* Handlers that have a file of their own. */
+int rk_cmd_discover(struct rk_call *call, struct rk_err *err);

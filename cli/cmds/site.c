@@ -227,6 +227,18 @@ static const struct rk_command rows[] = {
 	  .columns = RK_COLUMNS({ "policy", RK_COL_TEXT }, { "requests", RK_COL_NUMBER }, { "refused", RK_COL_NUMBER }, { "large", RK_COL_NUMBER },
 				{ "refused_large", RK_COL_NUMBER }, { "refused_large_percent", RK_COL_REAL }, { "utilisation", RK_COL_REAL },
 				{ "fragmentation", RK_COL_REAL }, { "idle_segments_16", RK_COL_REAL }) },
+	{ .noun = "site", .verb = "discover", .summary = "read the living racks and propose what to change in the store", .list = true,
+	  .flags = RK_CMD_CHANGES | RK_CMD_SELECTS | RK_CMD_REMOTE,
+	  .description = "Asks in parallel every tray (nvidia-smi, its InfiniBand ports and drives, over SSH; PCI functions and domains, of libvirt), the NVLink switches of "
+			 "their racks, and the fabrics. What answers is matched by identity. Nothing is changed without --apply, which writes the rows of action set and change; "
+			 "the others are for people: replace a tray that was swapped, exchange two, recable, repair, look. The table folds what is said of several trays; -v and "
+			 "the other formats have a row per value.\n\nA contradiction is code 7. Without one, code 3 says that something did not answer, or not in full, and code 6 "
+			 "that nothing did.",
+	  .args = RK_ARGS({ .name = "SEL", .type = RK_ARG_SEL_TRAYS, .help = "trays: r01-t[01-18], @rack:r01; default all" }),
+	  .options = RK_ARGS({ .name = "apply", .type = RK_ARG_NONE, .help = "write the values of action set and change into the store" }),
+	  .examples = RK_EXAMPLES("site discover", "site discover @rack:r01 --apply"), .run = rk_cmd_discover,
+	  .columns = RK_COLUMNS({ "object", RK_COL_TEXT }, { "field", RK_COL_TEXT }, { "recorded", RK_COL_TEXT }, { "seen", RK_COL_TEXT }, { "action", RK_COL_TEXT },
+				{ "message", RK_COL_TEXT }) },
 	{ .noun = "site", .verb = "diff", .summary = "show value by value what an import would change", .args = FILE_ARG, .list = true,
 	  .examples = RK_EXAMPLES("site diff tests/examples/site-1.json"), .run = diff,
 	  .columns = RK_COLUMNS({ "object", RK_COL_TEXT }, { "field", RK_COL_TEXT }, { "from", RK_COL_TEXT }, { "to", RK_COL_TEXT }) },

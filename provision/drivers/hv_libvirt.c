@@ -311,6 +311,32 @@ static int lv_probe(struct rk_hv *hv, int tray, struct rk_arena *arena, struct r
 	return leave(hv, tray, 0);
 }
 
+static int lv_devices(struct rk_hv *hv, int tray, struct rk_arena *arena, const char ***ret_xml, size_t *ret_n, struct rk_err *err)
+{
+	struct libvirt *lv = (struct libvirt *)hv;
+	virNodeDevicePtr *all = NULL;
+	virConnectPtr conn;
+	int rc = enter(hv, tray, false, &conn, err);
+
+	if (rc != 0)
+		return rc;
+	int n = virConnectListAllNodeDevices(conn, &all, VIR_CONNECT_LIST_NODE_DEVICES_CAP_PCI_DEV);
+	if (n < 0)
+		return leave(hv, tray, failed(lv, tray, "listing the PCI functions", err));
+	const char **list = rk_arena_array(arena, (size_t)n + 1, sizeof(*list));
+	*ret_n = 0;
+	for (int i = 0; i < n; i++) {
+		/* One that vanishes meanwhile is just not there. */
+		char *xml RK_CLEANUP_FREE = virNodeDeviceGetXMLDesc(all[i], 0);
+		if (xml)
+			list[(*ret_n)++] = rk_arena_strdup(arena, xml);
+		virNodeDeviceFree(all[i]);
+	}
+	free(all);
+	*ret_xml = list;
+	return leave(hv, tray, 0);
+}
+
 /* --- domains ------------------------------------------------------------------------------------------------------------------- */
 
 /* Fills *ret from a domain that may vanish meanwhile. */
@@ -733,6 +759,7 @@ static void lv_free(struct rk_hv *hv)
 
 static const struct rk_hv_ops ops = {
 	.probe = lv_probe,
+	.devices = lv_devices,
 	.domain_get = lv_domain_get,
 	.domain_list = lv_domain_list,
 	.define = lv_define,

@@ -1,5 +1,6 @@
 #include "provision/drivers/nvos_parse.h"
 
+#include <stdio.h>
 #include <string.h>
 
 #include "inventory/base/json.h"
@@ -120,6 +121,24 @@ static int cmp_u64(const void *a, const void *b)
 	return (x > y) - (x < y);
 }
 
+static int cmp_place(const void *a, const void *b)
+{
+	return cmp_u64(&((const struct rk_nvl_place *)a)->gpu, &((const struct rk_nvl_place *)b)->gpu);
+}
+
+/* "CHASSIS.SLOT.HOST.MODULE", the key of a member. */
+static struct rk_nvl_place place_of(const char *location, uint64_t gpu)
+{
+	struct rk_nvl_place place = { .gpu = gpu };
+	int slot, module;
+
+	if (location && sscanf(location, "%*d.%d.%*d.%d", &slot, &module) == 2 && slot > 0 && module > 0) {
+		place.slot = slot;
+		place.module = module;
+	}
+	return place;
+}
+
 /* Members are values of "locations", or (older releases) "uuids" as an object keyed by uuid or an array of them. */
 static bool member(const struct rk_jnode *node, uint64_t *ret)
 {
@@ -148,14 +167,17 @@ int rk_nvos_members(const char *text, long announced, struct rk_arena *arena, st
 	if (rk_ju64(rk_jget(root, "num-gpus"), &said))
 		announced = (long)said;
 	live->gpus = rk_arena_array(arena, list && list->n ? list->n : 1, sizeof(*live->gpus));
+	live->places = rk_arena_array(arena, list && list->n ? list->n : 1, sizeof(*live->places));
 	live->n_gpus = 0;
 	RK_JEACH(node, list) {
 		uint64_t guid;
 		if (!member(node, &guid) || guid == 0)
 			return rk_err_set(err, RK_UNREACHABLE, "partition %d: a member has no identity", live->id);
+		live->places[live->n_gpus] = place_of(node->key, guid);
 		live->gpus[live->n_gpus++] = guid;
 	}
 	qsort(live->gpus, live->n_gpus, sizeof(*live->gpus), cmp_u64);
+	qsort(live->places, live->n_gpus, sizeof(*live->places), cmp_place);
 	/* The two commands are not one snapshot; and a list cut short must not look like GPUs that left. */
 	if (announced >= 0 && (size_t)announced != live->n_gpus)
 		return rk_err_set(err, RK_UNREACHABLE, "partition %d: %ld GPUs announced, %zu listed", live->id, announced, live->n_gpus);

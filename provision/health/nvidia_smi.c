@@ -15,6 +15,7 @@ const struct rk_gpu_field rk_gpu_fields[] = {
 	{ "platformInfo/gpu_fabric_guid", "Platform Info", "GPU Fabric GUID", "gpu.fabric.guid", false },
 	{ "gpu_recovery_action", "", "GPU Recovery Action", "gpu.recovery", false },
 	{ "pci/pci_device_id", "PCI", "Device Id", "gpu.pci_id", false },
+	{ "pci/pci_bus_id", "PCI", "Bus Id", "gpu.pci", false },
 	{ "pci/pci_gpu_link_info/link_widths/current_link_width", "Link Width", "Current", "gpu.pcie.width", true },
 	{ "clocks_event_reasons/clocks_event_reason_hw_slowdown", "Clocks Event Reasons", "HW Slowdown", "gpu.throttle.hw", false },
 	{ "clocks_event_reasons/clocks_event_reason_hw_thermal_slowdown", "HW Slowdown", "HW Thermal Slowdown", "gpu.throttle.thermal", false },

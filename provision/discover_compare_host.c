@@ -1,0 +1,131 @@
+#include <stdio.h>
+#include <string.h>
+
+#include "inventory/base/json.h"
+#include "provision/discover_impl.h"
+
+/* What a host is besides its identities: versions, hypervisor, PCI functions, and who uses them. */
+
+static void expect(struct rk_compare *c, int tray, const struct rk_jnode *versions, const char *key, const char *seen)
+{
+	const char *want = rk_jstr(rk_jget(versions, key)), *field = rk_arena_printf(c->arena, "versions.%s", key);
+
+	if (want && seen && strcmp(want, seen) != 0)
+		rk_propose(c, "look", c->site->trays[tray].name, field, want, seen, "not the version that is expected here");
+}
+
+static void compare_versions(struct rk_compare *c, int tray, const struct rk_tray_view *v)
+{
+	const struct rk_tray *t = &c->site->trays[tray];
+	const char *text = c->site->racks[t->rack].versions ? c->site->racks[t->rack].versions : c->site->versions, *firmware = NULL;
+	RK_CLEANUP_JSON struct rk_json *json = NULL;
+
+	if (!text || rk_json_parse("versions", text, strlen(text), &json, NULL))
+		return;
+	expect(c, tray, rk_json_root(json), "driver", c->seen->trays[tray].driver);
+	for (int h = 0; h < t->n_hcas; h++) {
+		const char *told = v->ports[h] ? v->ports[h]->firmware : NULL;
+		if (told && !rk_streq(told, firmware))
+			expect(c, tray, rk_json_root(json), "hcaFirmware", told);
+		firmware = told ? told : firmware;
+	}
+}
+
+static const char *version_text(struct rk_compare *c, unsigned long version)
+{
+	return rk_arena_printf(c->arena, "%lu.%lu.%lu", version / 1000000, version / 1000 % 1000, version % 1000);
+}
+
+/* What libvirt answers wins over what the site file declares; a difference is told. */
+static void compare_hypervisor(struct rk_compare *c, int tray)
+{
+	const struct rk_hostcaps *seen = &c->seen->trays[tray].caps;
+	struct rk_hostcaps declared;
+	const char *name = c->site->trays[tray].name;
+
+	if (c->seen->trays[tray].hv_why || !rk_hostcaps_declared(c->site, &declared))
+		return;
+	const struct {
+		const char *field, *want, *is;
+		bool differs;
+	} rows[] = {
+		{ "hypervisor.libvirt", version_text(c, declared.libvirt), version_text(c, seen->libvirt), declared.libvirt != seen->libvirt },
+		{ "hypervisor.qemu", version_text(c, declared.qemu), version_text(c, seen->qemu), seen->qemu && declared.qemu != seen->qemu },
+		{ "hypervisor.arch", declared.arch, seen->arch, !rk_streq(declared.arch, seen->arch) },
+		{ "hypervisor.pageKiB", rk_arena_printf(c->arena, "%d", declared.page_kib), rk_arena_printf(c->arena, "%d", seen->page_kib),
+		  seen->page_kib && declared.page_kib != seen->page_kib },
+	};
+	for (size_t i = 0; i < RK_ARRAY_SIZE(rows); i++)
+		if (rows[i].differs)
+			rk_propose(c, "look", name, rows[i].field, rows[i].want, rows[i].is, "what libvirt answers is used, not what the site file declares");
+}
+
+static const struct rk_seen_device *device_at(const struct rk_seen_tray *s, const char *pci)
+{
+	for (size_t i = 0; i < s->n_devices; i++)
+		if (rk_streq(s->devices[i].pci, pci))
+			return &s->devices[i];
+	return NULL;
+}
+
+static void compare_device(struct rk_compare *c, int tray, const char *object, const char *pci, int numa)
+{
+	const struct rk_seen_tray *s = &c->seen->trays[tray];
+	const struct rk_seen_device *d = pci ? device_at(s, pci) : NULL;
+	char want[16], is[16];
+
+	if (!pci || !s->n_devices)
+		return;
+	if (!d) {
+		rk_propose(c, "repair", object, "pci", pci, NULL, "libvirt has no PCI function at this address");
+		return;
+	}
+	snprintf(want, sizeof(want), "%d", numa);
+	snprintf(is, sizeof(is), "%d", d->numa);
+	if (d->numa >= 0 && d->numa != numa)
+		rk_propose(c, "look", object, "numa", rk_arena_strdup(c->arena, want), rk_arena_strdup(c->arena, is), "not the NUMA node of the rack profile");
+	if (d->group_size > 1)
+		rk_propose(c, "look", object, "iommuGroup", "1", rk_arena_printf(c->arena, "%d", d->group_size),
+			   "shares IOMMU group %d: it can only be given to a guest together with the others", d->iommu_group);
+}
+
+/* A domain that racksh did not make, with one of the tray's devices. */
+static void compare_users(struct rk_compare *c, int tray, const char *object, const char *pci)
+{
+	const struct rk_seen_tray *s = &c->seen->trays[tray];
+	unsigned domain, bus, slot, function;
+
+	if (!pci || sscanf(pci, "%x:%x:%x.%x", &domain, &bus, &slot, &function) != 4)
+		return;
+	char *address RK_CLEANUP_FREE = rk_xasprintf("<address domain='0x%04x' bus='0x%02x' slot='0x%02x' function='0x%x'", domain, bus, slot, function);
+	for (size_t i = 0; i < s->n_domains; i++)
+		for (const char *at = s->domains[i].xml; !s->domains[i].ours && at && (at = strstr(at, "<source>")); at++) {
+			const char *end = strstr(at, "</source>"), *hit = strstr(at, address);
+			if (end && hit && hit < end)
+				rk_propose(c, "look", object, "user", NULL, s->domains[i].name, "the domain \"%s\", which racksh did not make, has this device", s->domains[i].name);
+		}
+}
+
+static void compare_devices(struct rk_compare *c, int tray)
+{
+	const struct rk_tray *t = &c->site->trays[tray];
+	const struct rk_profile *p = &c->site->profiles[c->site->racks[t->rack].profile];
+
+	for (int g = 0; g < t->n_gpus; g++) {
+		const char *object = rk_arena_printf(c->arena, "%s gpu %d", t->name, g);
+		compare_device(c, tray, object, c->site->gpus[t->first_gpu + g].pci, p->gpu_numa[g]);
+		compare_users(c, tray, object, c->site->gpus[t->first_gpu + g].pci);
+	}
+	for (int h = 0; h < t->n_hcas; h++) {
+		const char *object = rk_arena_printf(c->arena, "%s rail %d", t->name, h);
+		compare_device(c, tray, object, c->site->hcas[t->first_hca + h].pci, p->hca_numa[h]);
+		compare_users(c, tray, object, c->site->hcas[t->first_hca + h].pci);
+	}
+}
+
+void rk_compare_host(struct rk_compare *c, int tray, const struct rk_tray_view *v)
+{
+	compare_versions(c, tray, v);
+	compare_hypervisor(c, tray);
+	compare_devices(c, tray);
+}
