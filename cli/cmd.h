@@ -6,6 +6,9 @@
 #include "inventory/base/err.h"
 #include "provision/world.h"
 
+/* Rows name what they have; the rest of a row is zero on purpose. */
+#pragma GCC diagnostic ignored "-Wmissing-field-initializers"
+
 /* What an argument or option value may be: decides checking, completion and the word in the synopsis. */
 enum rk_argtype {
 	RK_ARG_NONE,      /* option without a value */
@@ -21,6 +24,7 @@ struct rk_argdef {
 	bool required, repeated;  /* positional only */
 	const char *help;         /* one line */
 	const char *values;       /* RK_ARG_ENUM: "quick|standard|deep" */
+	char letter;              /* options: 'n' for -n of this command alone; 0 = none */
 };
 enum rk_cmdflag {
 	RK_CMD_CHANGES = 1,       /* refused under --read-only; takes --dry-run */
@@ -29,8 +33,9 @@ enum rk_cmdflag {
 	RK_CMD_NO_STORE = 8,      /* opens no store */
 	RK_CMD_REMOTE = 16,       /* talks to hosts or managers */
 	RK_CMD_RAW = 32,          /* prints its own text (export, render), never a table */
-	RK_CMD_SHELL = 64,        /* a word of the shell only */
+	RK_CMD_SHELL = 64,        /* a word of the shell: its result is none that `assert` looks at */
 	RK_CMD_RECORDS = 128,     /* reads, and writes down in the store what it found: not under --read-only */
+	RK_CMD_WRAPS = 256,       /* its RK_ARG_COMMAND is a racksh command */
 };
 /* Result columns: the table's header and the JSON keys; a schema is derived from them. */
 enum rk_coltype { RK_COL_TEXT, RK_COL_NUMBER, RK_COL_REAL, RK_COL_BOOL, RK_COL_HEX64, RK_COL_PKEY, RK_COL_TIME, RK_COL_LIST, RK_COL_JSON };
@@ -40,6 +45,7 @@ struct rk_column {
 	bool wide;                /* shown in tables only with -v */
 };
 struct rk_call;
+struct rk_parsed;
 struct rk_command {
 	const char *noun, *verb;  /* verb NULL: the noun alone ("drift") */
 	const char *summary;      /* one line, imperative, no full stop */
@@ -50,6 +56,7 @@ struct rk_command {
 	bool list;                /* prints an array (a table with a header), else one object */
 	const char *const *examples; /* each parses to this row and runs on the twin of the example site; end with NULL */
 	int (*run)(struct rk_call *call, struct rk_err *err);
+	int (*check)(const struct rk_parsed *parsed, struct rk_err *err); /* form, when the line is parsed; RK_INVALID. May be NULL */
 };
 /* One table per noun, cli/cmds/<noun>.c; cli/cmds/all.c lists them. */
 struct rk_noun {
@@ -57,10 +64,11 @@ struct rk_noun {
 	const struct rk_command *commands; size_t n;
 };
 extern const struct rk_noun *const rk_nouns[]; /* ends with NULL */
+/* Words of the shell: nouns with one row without a verb (cli/cmds/shellwords.c). */
+extern const struct rk_noun *const rk_shell_words[]; /* ends with NULL */
 
 /* What a handler gets. Arguments are checked for form; objects are looked up by the handler with rk_find_* / rk_select_*. */
 struct rk_out;
-struct rk_parsed;
 struct rk_app;
 struct rk_call {
 	const struct rk_command *command;

@@ -21,8 +21,11 @@ void rk_synopsis(const struct rk_command *command, struct rk_str *out)
 		argument(a, out);
 	}
 	for (const struct rk_argdef *o = command->options; o && o->name; o++) {
+		char letter[8] = "";
+		if (o->letter)
+			snprintf(letter, sizeof(letter), "-%c|", o->letter);
 		const char *value = o->type == RK_ARG_NONE ? "" : o->type == RK_ARG_ENUM ? o->values : "VALUE";
-		rk_str_addf(out, o->required ? " --%s%s%s" : " [--%s%s%s]", o->name, *value ? " " : "", value);
+		rk_str_addf(out, o->required ? " %s--%s%s%s" : " [%s--%s%s%s]", letter, o->name, *value ? " " : "", value);
 	}
 }
 
@@ -35,6 +38,11 @@ static void overview(struct rk_str *out)
 			"With real racks: racksh site import FILE, then rack list, cluster create SPEC, validate cluster NAME.\n\nCommands:\n");
 	for (const struct rk_noun *const *n = rk_nouns; *n; n++)
 		rk_str_addf(out, "  %-11s %s\n", (*n)->name, (*n)->summary);
+	rk_str_add(out, "\nWords of the shell and of batches:\n");
+	for (const struct rk_noun *const *n = rk_shell_words; *n; n++)
+		rk_str_addf(out, "  %-11s %s\n", (*n)->name, (*n)->summary);
+	rk_str_add(out, "  !COMMAND    run a command of the system\n  CMD | TEXT  send the result through a command of the system\n"
+			"  CMD > FILE  write the result into a file (>> appends)\n");
 	rk_str_add(out, "\nhelp COMMAND [VERB] tells more; man racksh tells all.\n\nOptions for every command:\n");
 	for (const struct rk_globaldef *g = rk_global_options; g->name; g++) {
 		char name[64];
@@ -180,15 +188,46 @@ static void man_command(const struct rk_command *c, struct rk_str *out)
 		rk_str_add(out, ".Ed\n");
 }
 
+static void man_head(const char *name, const char *summary, struct rk_str *out)
+{
+	rk_str_addf(out, ".Dd $Mdocdate$\n.Dt RACKSH-%s 1\n.Os\n.Sh NAME\n.Nm racksh-%s\n.Nd ", name, name);
+	roff(summary, out);
+	rk_str_add(out, "\n.Sh SYNOPSIS\n");
+}
+
+/* One page for all words of the shell. */
+static void man_shell(struct rk_str *out)
+{
+	man_head("shell", "words of the racksh shell and of its batches", out);
+	rk_str_add(out, ".Nm racksh\n.Op Ar options\n.Sh DESCRIPTION\n"
+			"The words below work in the interactive shell, in batches\n.Pq see Xr racksh-batch 5\nand, where that makes sense, as one-shot commands.\n"
+			"Beside them\n.Ql !COMMAND\nruns a command of the system,\n.Ql COMMAND | TEXT\nsends a result through one, and\n.Ql COMMAND > FILE\nor\n"
+			".Ql >>\nwrites it into a file.\nThese signs act as words of their own only.\n.Pp\n"
+			"On a terminal TAB completes nouns, verbs, options, values and the names of objects, and\n.Ql \\&?\ntells what can come next.\n"
+			"The prompt shows the kind of store, the site, what is in use, how many commands are staged, and how many operations are unfinished.\n"
+			"What others do meanwhile is told above the prompt.\n");
+	for (const struct rk_noun *const *n = rk_shell_words; *n; n++)
+		man_command(&(*n)->commands[0], out);
+	rk_str_add(out, ".Sh FILES\n.Bl -tag -width Ds\n.It Pa $XDG_CONFIG_HOME/racksh/start.racksh\ncommands that the interactive shell runs first\n"
+			".It Pa $XDG_CONFIG_HOME/racksh/NAME.racksh\na command\n.Cm NAME\nof the user's own; its arguments are\n.Ql $1 ,\n.Ql $2\nand so on\n"
+			".It Pa $XDG_STATE_HOME/racksh/history\nthe history, with times\n"
+			".It Pa ~/.inputrc\nkeys; sections for\n.Ql $if racksh\ncount\n.El\n"
+			".Sh ENVIRONMENT\n.Bl -tag -width Ds\n.It Ev RACKSH_PAGER , Ev PAGER\nshows what is longer than the screen; empty: nothing does\n"
+			".It Ev NO_COLOR\nno colour\n.El\n.Sh SEE ALSO\n.Xr racksh 1 ,\n.Xr racksh-batch 5\n");
+}
+
 int rk_man_section(const char *name, struct rk_str *out, struct rk_err *err)
 {
 	const struct rk_noun *noun = rk_noun_find(name);
 
+	if (strcmp(name, "shell") == 0) {
+		man_shell(out);
+		return 0;
+	}
 	if (!noun)
 		return rk_err_set(err, RK_NOT_FOUND, "no command \"%s\"", name);
-	rk_str_addf(out, ".Dd $Mdocdate$\n.Dt RACKSH-%s 1\n.Os\n.Sh NAME\n.Nm racksh-%s\n.Nd ", name, name);
-	roff(noun->summary, out);
-	rk_str_add(out, "\n.Sh SYNOPSIS\n.Nm racksh\n.Op Ar options\n");
+	man_head(name, noun->summary, out);
+	rk_str_add(out, ".Nm racksh\n.Op Ar options\n");
 	rk_str_addf(out, ".Cm %s\n.Op Ar verb\n.Op Ar arguments\n.Sh DESCRIPTION\n", name);
 	roff(noun->description ? noun->description : noun->summary, out);
 	rk_str_add(out, noun->description ? "\n" : ".\n");

@@ -27,6 +27,7 @@ const struct rk_globaldef rk_global_options[] = {
 	{ 'f', "file", "FILE", "run a batch file; - is standard input", true },
 	{ 'D', "define", "NAME=VALUE", "set a batch variable", true },
 	{ 0, "keep-going", NULL, "in a batch: run on after an error", true },
+	{ 0, "resume", NULL, "with -f: go on at the line that failed last time", true },
 	{ 0, "version", NULL, "print the version", true },
 	{ 'h', "help", NULL, "print help", false },
 	{ 0, NULL, NULL, NULL, false },
@@ -37,7 +38,15 @@ const struct rk_noun *rk_noun_find(const char *name)
 	for (const struct rk_noun *const *n = rk_nouns; *n; n++)
 		if (strcmp((*n)->name, name) == 0)
 			return *n;
+	for (const struct rk_noun *const *n = rk_shell_words; *n; n++)
+		if (strcmp((*n)->name, name) == 0)
+			return *n;
 	return NULL;
+}
+
+bool rk_noun_known(const char *name)
+{
+	return rk_noun_find(name) != NULL;
 }
 
 struct parser {
@@ -104,7 +113,7 @@ static int set_global(struct parser *p, const char *name, const char *value)
 		{ "except", &g->except, NULL }, { "command", &g->command, NULL }, { "file", &g->file, NULL }, { "trace", &g->trace, &g->tracing },
 		{ "dry-run", NULL, &g->dry_run }, { "yes", NULL, &g->yes }, { "read-only", NULL, &g->read_only }, { "strict", NULL, &g->strict },
 		{ "quiet", NULL, &g->quiet }, { "verbose", NULL, &g->verbose }, { "no-wait", NULL, &g->no_wait }, { "no-color", NULL, &g->no_color },
-		{ "keep-going", NULL, &g->keep_going }, { "version", NULL, &g->version }, { "help", NULL, &g->help },
+		{ "keep-going", NULL, &g->keep_going }, { "resume", NULL, &g->resume }, { "version", NULL, &g->version }, { "help", NULL, &g->help },
 	};
 
 	for (size_t i = 0; i < RK_ARRAY_SIZE(rows); i++)
@@ -188,25 +197,43 @@ static int check_value(struct parser *p, const struct rk_argdef *def, const char
 	return 0;
 }
 
+static int take_own(struct parser *p, size_t i, const char *equal)
+{
+	const struct rk_argdef *o = &p->ret->command->options[i];
+	const char *value = "";
+	int rc = 0;
+
+	if (o->type != RK_ARG_NONE)
+		rc = option_value(p, rk_arena_printf(p->arena, "--%s", o->name), equal, &value);
+	else if (equal)
+		rc = rk_err_set(p->err, RK_INVALID, "--%s takes no value", o->name);
+	if (!rc)
+		rc = check_value(p, o, value);
+	p->ret->option_values[i] = value;
+	return rc;
+}
+
 /* An option of the row; RK_NOT_FOUND when the row has none of that name. */
 static int own_option(struct parser *p, const char *name, size_t len, const char *equal)
 {
 	const struct rk_argdef *o = p->ret->command ? p->ret->command->options : NULL;
 
-	for (size_t i = 0; o && o[i].name; i++) {
-		if (strlen(o[i].name) != len || strncmp(o[i].name, name, len) != 0)
-			continue;
-		const char *value = "";
-		int rc = 0;
-		if (o[i].type != RK_ARG_NONE)
-			rc = option_value(p, rk_arena_printf(p->arena, "--%s", o[i].name), equal, &value);
-		else if (equal)
-			rc = rk_err_set(p->err, RK_INVALID, "--%s takes no value", o[i].name);
-		if (!rc)
-			rc = check_value(p, &o[i], value);
-		p->ret->option_values[i] = value;
-		return rc;
-	}
+	for (size_t i = 0; o && o[i].name; i++)
+		if (strlen(o[i].name) == len && strncmp(o[i].name, name, len) == 0)
+			return take_own(p, i, equal);
+	return RK_NOT_FOUND;
+}
+
+/* The same by letter. */
+static int own_letter(struct parser *p, char letter, const char *equal, bool *ret_value)
+{
+	const struct rk_argdef *o = p->ret->command ? p->ret->command->options : NULL;
+
+	for (size_t i = 0; o && o[i].name; i++)
+		if (o[i].letter == letter) {
+			*ret_value = o[i].type != RK_ARG_NONE;
+			return take_own(p, i, *ret_value ? equal : NULL);
+		}
 	return RK_NOT_FOUND;
 }
 
@@ -244,14 +271,19 @@ static int short_options(struct parser *p, const char *word)
 {
 	for (const char *c = word + 1; *c; c++) {
 		const struct rk_globaldef *g = rk_global_options;
-		while (g->name && g->letter != *c)
-			g++;
-		if (!g->name)
-			return unknown_option(p, word);
 		/* -ojson: what follows a letter that takes a value is the value. */
-		char *value = g->value && c[1] ? rk_arena_printf(p->arena, "=%s", c + 1) : NULL;
-		int rc = global_option(p, g, rk_arena_printf(p->arena, "-%c", *c), value);
-		if (rc || value)
+		char *rest = c[1] ? rk_arena_printf(p->arena, "=%s", c + 1) : NULL;
+		bool took = false;
+		int rc = own_letter(p, *c, rest, &took);
+		if (rc == RK_NOT_FOUND) {
+			while (g->name && g->letter != *c)
+				g++;
+			if (!g->name)
+				return unknown_option(p, word);
+			took = g->value != NULL;
+			rc = global_option(p, g, rk_arena_printf(p->arena, "-%c", *c), took ? rest : NULL);
+		}
+		if (rc || (took && rest))
 			return rc;
 	}
 	return 0;
@@ -274,7 +306,7 @@ static int unknown_word(struct parser *p, const char *what, const char *word, co
 
 static int take_noun(struct parser *p, const char *word)
 {
-	const char *names[64];
+	const char *names[96];
 	size_t n = 0;
 
 	p->noun = rk_noun_find(word);
@@ -285,6 +317,8 @@ static int take_noun(struct parser *p, const char *word)
 		return 0;
 	}
 	for (const struct rk_noun *const *noun = rk_nouns; *noun && n < RK_ARRAY_SIZE(names); noun++)
+		names[n++] = (*noun)->name;
+	for (const struct rk_noun *const *noun = rk_shell_words; *noun && n < RK_ARRAY_SIZE(names); noun++)
 		names[n++] = (*noun)->name;
 	return unknown_word(p, "command", word, names, n);
 }
@@ -379,7 +413,7 @@ static int check_complete(struct parser *p)
 			return rk_err_set(p->err, RK_INVALID, "--%s is missing: %s", c->options[i].name, c->options[i].help);
 	if (p->ret->globals.except && !(c->flags & RK_CMD_SELECTS))
 		return rk_err_set(p->err, RK_INVALID, "\"%s %s\" takes no selection, so -x means nothing", c->noun, c->verb ? c->verb : "");
-	return 0;
+	return c->check ? c->check(p->ret, p->err) : 0;
 }
 
 int rk_parse(const char *const *words, size_t n, const struct rk_globals *defaults, bool whole_line, struct rk_vars *vars, struct rk_arena *arena,
@@ -388,7 +422,7 @@ int rk_parse(const char *const *words, size_t n, const struct rk_globals *defaul
 	struct parser p = { .words = words, .n = n, .whole_line = whole_line, .vars = vars, .arena = arena, .ret = ret, .err = err };
 	int rc = 0;
 
-	*ret = (struct rk_parsed){ .globals = *defaults };
+	*ret = (struct rk_parsed){ .globals = *defaults, .words = words, .n_words = n };
 	while (!rc && p.at < n) {
 		const char *word = words[p.at++];
 		if (p.only_words || word[0] != '-' || !word[1])
@@ -401,6 +435,22 @@ int rk_parse(const char *const *words, size_t n, const struct rk_globals *defaul
 			rc = short_options(&p, word);
 	}
 	return rc ? rc : check_complete(&p);
+}
+
+const char *const *rk_parsed_command(const struct rk_parsed *parsed, size_t *ret_n)
+{
+	const struct rk_argdef *a = parsed->command->args;
+
+	*ret_n = 0;
+	for (size_t i = 0; a && a[i].name; i++) {
+		const char **list = parsed->values[i];
+		if (a[i].type != RK_ARG_COMMAND || !list)
+			continue;
+		while (list[*ret_n])
+			++*ret_n;
+		return list;
+	}
+	return NULL;
 }
 
 const char *rk_call_arg(const struct rk_call *call, const char *name)

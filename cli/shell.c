@@ -1,211 +1,344 @@
+#include <ctype.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
+#include <unistd.h>
 
 #include <readline/history.h>
 #include <readline/readline.h>
 
 #include "cli/app.h"
+#include "cli/notice.h"
+#include "inventory/base/clock.h"
 #include "inventory/base/file.h"
 #include "inventory/base/str.h"
+
+enum { HISTORY_MAX = 10000, SCRIPT_MAX = 1 << 20, NAMES_SHOWN = 12 };
 
 /* readline calls back without a context. */
 static struct {
 	struct rk_app *app;
-	char **matches;
-	size_t n, at;
-} completing;
+	struct rk_notices *notices;
+	struct rk_candidates found;
+	size_t at;
+	long long polled_ms;
+	bool broken;                 /* Ctrl-C: the text so far is dropped */
+} shell;
 
-static void offer(const char *prefix, const char *word)
+/* ---- completion ------------------------------------------------------------------------------------------------------------------- */
+
+/* The words of the last command before byte `end` of the line. */
+static const char *const *words_before(struct rk_arena *arena, int end, size_t *ret_n)
 {
-	if (!rk_starts_with(word, prefix))
-		return;
-	completing.matches = rk_xreallocarray(completing.matches, completing.n + 1, sizeof(char *));
-	completing.matches[completing.n++] = rk_xstrdup(word);
+	struct rk_lines lines = { 0 };
+	struct rk_lexicon looking = shell.app->lexicon;
+	char *text = rk_arena_strndup(arena, rl_line_buffer, (size_t)end);
+	const char *semicolon = strrchr(text, ';');
+	static const char *const none[] = { NULL };
+	const char *const *words = none;
+
+	looking.inert = true;
+	rk_split("line", text, &looking, arena, &lines, NULL);
+	*ret_n = 0;
+	bool fresh = semicolon && !semicolon[1 + strspn(semicolon + 1, " \t")];
+	if (lines.n && !fresh && !lines.items[lines.n - 1].filter && !lines.items[lines.n - 1].to) {
+		words = lines.items[lines.n - 1].words;
+		*ret_n = lines.items[lines.n - 1].n;
+	}
+	free(lines.items);
+	return words;
 }
 
-#define OFFER_NAMES(prefix, array, count)              \
-	for (size_t i_ = 0; i_ < (count); i_++)        \
-		offer(prefix, (array)[i_].name)
-
-/* Live names come from the snapshot: completion never touches the network. */
-static void offer_objects(const char *prefix, enum rk_argtype type, const char *values)
+static void collect(const char *prefix, int start, bool options_too, struct rk_candidates *found)
 {
-	const struct rk_site *site = completing.app->world.site;
+	struct rk_arena *arena RK_CLEANUP_ARENA = rk_arena_new();
+	size_t n;
+	const char *const *words = words_before(arena, start, &n);
 
-	for (const char *at = type == RK_ARG_ENUM ? values : ""; *at;) {
-		char word[64];
-		size_t len = strcspn(at, "|");
-		snprintf(word, sizeof(word), "%.*s", (int)len, at);
-		offer(prefix, word);
-		at += len + (at[len] == '|');
-	}
-	if (!site)
-		return;
-	if (type == RK_ARG_RACK || type == RK_ARG_SEL_RACKS)
-		OFFER_NAMES(prefix, site->racks, site->n_racks);
-	if (type == RK_ARG_TRAY || type == RK_ARG_SEL_TRAYS)
-		OFFER_NAMES(prefix, site->trays, site->n_trays);
-	if (type == RK_ARG_VM || type == RK_ARG_SEL_VMS)
-		OFFER_NAMES(prefix, site->vms, site->n_vms);
-	if (type == RK_ARG_CLUSTER)
-		OFFER_NAMES(prefix, site->clusters, site->n_clusters);
-	if (type == RK_ARG_TENANT)
-		OFFER_NAMES(prefix, site->tenants, site->n_tenants);
-	if (type == RK_ARG_IMAGE)
-		OFFER_NAMES(prefix, site->images, site->n_images);
-	if (type == RK_ARG_FABRIC)
-		OFFER_NAMES(prefix, site->fabrics, site->n_fabrics);
-}
-
-/* The row of the words before the cursor, and how many of its arguments are there. */
-static const struct rk_command *row_of(const struct rk_line *line, const struct rk_noun **ret_noun, size_t *ret_args)
-{
-	*ret_noun = line->n ? rk_noun_find(line->words[0]) : NULL;
-	*ret_args = 0;
-	for (size_t i = 0; *ret_noun && i < (*ret_noun)->n; i++) {
-		const struct rk_command *c = &(*ret_noun)->commands[i];
-		if (!c->verb || (line->n > 1 && strcmp(c->verb, line->words[1]) == 0)) {
-			*ret_args = line->n - (c->verb ? 2 : 1);
-			return c;
-		}
-	}
-	return NULL;
-}
-
-static void collect(const char *prefix, const struct rk_line *line)
-{
-	const struct rk_noun *noun;
-	size_t args;
-	const struct rk_command *c = row_of(line, &noun, &args);
-
-	if (!line->n) {
-		for (const struct rk_noun *const *n = rk_nouns; *n; n++)
-			offer(prefix, (*n)->name);
-		offer(prefix, "quit");
-	} else if (!c) {
-		for (size_t i = 0; noun && i < noun->n; i++)
-			if (noun->commands[i].verb)
-				offer(prefix, noun->commands[i].verb);
-	} else if (prefix[0] == '-') {
-		for (const struct rk_argdef *o = c->options; o && o->name; o++) {
-			char *word RK_CLEANUP_FREE = rk_xasprintf("--%s", o->name);
-			offer(prefix, word);
-		}
-	} else {
-		const struct rk_argdef *a = c->args;
-		size_t i = 0;
-		while (a && a[i].name && i < args && !a[i].repeated)
-			i++;
-		if (a && a[i].name)
-			offer_objects(prefix, a[i].type, a[i].values);
-	}
+	rk_complete(&shell.app->lexicon, &shell.app->context, shell.app->world.site, words, n, prefix, options_too, found);
 }
 
 static char *next_match(const char *text, int state)
 {
 	(void)text;
 	if (!state)
-		completing.at = 0;
-	return completing.at < completing.n ? completing.matches[completing.at++] : NULL;
-}
-
-static struct rk_lines words_before(struct rk_arena *arena, int end)
-{
-	struct rk_lines lines = { 0 };
-	char *text = rk_arena_strndup(arena, rl_line_buffer, (size_t)end);
-
-	rk_split("line", text, &completing.app->vars, arena, &lines, NULL);
-	return lines;
+		shell.at = 0;
+	return shell.at < shell.found.n ? rk_xstrdup(shell.found.items[shell.at++].word) : NULL;
 }
 
 static char **complete(const char *text, int start, int end)
 {
-	struct rk_arena *arena RK_CLEANUP_ARENA = rk_arena_new();
-	struct rk_lines lines = words_before(arena, start);
-	const struct rk_line none = { 0 };
-
 	(void)end;
-	completing.matches = NULL;
-	completing.n = 0;
-	collect(text, lines.n ? &lines.items[lines.n - 1] : &none);
-	free(lines.items);
-	/* File names stay readline's business where a file is wanted. */
-	if (!completing.n)
-		return NULL;
-	rl_attempted_completion_over = 1;
-	char **out = rl_completion_matches(text, next_match);
-	free(completing.matches);
-	completing.matches = NULL;
-	return out;
+	rk_candidates_free(&shell.found);
+	collect(text, start, false, &shell.found);
+	/* File names stay readline's business, where a file is wanted. */
+	rl_attempted_completion_over = !shell.found.files;
+	/* A group or option is followed by more of the same word. */
+	rl_completion_append_character = shell.found.n == 1 && rk_ends_with(shell.found.items[0].word, ":") ? '\0' : ' ';
+	return shell.found.n ? rl_completion_matches(text, next_match) : NULL;
 }
 
-static void list_next(const struct rk_line *line)
+static int word_start(int end)
 {
-	const struct rk_noun *noun;
-	size_t args;
-	const struct rk_command *c = row_of(line, &noun, &args);
+	int start = end;
 
-	if (!line->n)
-		for (const struct rk_noun *const *n = rk_nouns; *n; n++)
-			printf("  %-11s %s\n", (*n)->name, (*n)->summary);
-	else if (!c)
-		for (size_t i = 0; noun && i < noun->n; i++)
-			printf("  %-11s %s\n", noun->commands[i].verb, noun->commands[i].summary);
-	else
-		for (const struct rk_argdef *a = c->args; a && a->name; a++)
-			printf("  %-11s %s\n", a->name, a->help);
-	for (const struct rk_argdef *o = c ? c->options : NULL; o && o->name; o++)
-		printf("  --%-9s %s\n", o->name, o->help);
+	while (start > 0 && !isspace((unsigned char)rl_line_buffer[start - 1]) && rl_line_buffer[start - 1] != ';')
+		start--;
+	return start;
 }
 
-/* '?' tells what can come next and leaves the line as it is. */
+static void list_candidates(const struct rk_candidates *found)
+{
+	size_t shown = 0, plain = 0;
+
+	if (found->next)
+		printf("  %-14s %s\n", found->next->name, found->next->help);
+	for (size_t i = 0; i < found->n; i++) {
+		const struct rk_candidate *c = &found->items[i];
+		plain += !c->help;
+		if (c->help)
+			printf("  %-14s %s\n", c->word, c->help);
+		else if (shown++ < NAMES_SHOWN)
+			printf("  %s\n", c->word);
+	}
+	if (plain > NAMES_SHOWN)
+		printf("  ... and %zu more\n", plain - NAMES_SHOWN);
+	if (!found->next && !found->n)
+		printf("  (nothing more; ENTER runs it)\n");
+}
+
+/* '?' tells what can come next and leaves the line as it is. Inside a quoted word it is a letter. */
 static int question(int count, int key)
 {
-	struct rk_arena *arena RK_CLEANUP_ARENA = rk_arena_new();
-	struct rk_lines lines = words_before(arena, rl_point);
-	const struct rk_line none = { 0 };
+	struct rk_candidates found = { 0 };
+	int start = word_start(rl_point);
+	char *before RK_CLEANUP_FREE = rk_xstrndup(rl_line_buffer, (size_t)rl_point), *prefix RK_CLEANUP_FREE = rk_xstrdup(before + start);
 
-	(void)count, (void)key;
+	if (rk_split_open(before))
+		return rl_insert(count, key);
 	printf("?\n");
-	list_next(lines.n ? &lines.items[lines.n - 1] : &none);
-	free(lines.items);
+	collect(prefix, start, true, &found);
+	list_candidates(&found);
+	rk_candidates_free(&found);
 	rl_on_new_line();
 	rl_redisplay();
 	return 0;
 }
 
+/* ---- history ---------------------------------------------------------------------------------------------------------------------- */
+
 static char *history_path(void)
 {
-	const char *state = getenv("XDG_STATE_HOME"), *home = getenv("HOME");
-	char *folder RK_CLEANUP_FREE = state && *state ? rk_xasprintf("%s/racksh", state) : rk_xasprintf("%s/.local/state/racksh", home ? home : ".");
+	char *folder RK_CLEANUP_FREE = rk_state_folder();
 
 	return rk_mkdirs(folder, NULL) ? NULL : rk_xasprintf("%s/history", folder);
 }
 
-static char *prompt_of(const struct rk_app *app)
+static bool history_entry(size_t i, const char **ret_text, long long *ret_at_ms)
 {
-	const struct rk_site *site = app->world.site;
+	HIST_ENTRY *e = history_get(history_base + (int)i);
 
-	return rk_xasprintf("%s%s> ", app->globals.sim ? "twin:" : "", site && site->name ? site->name : "racksh");
+	if (!e)
+		return false;
+	*ret_text = e->line;
+	*ret_at_ms = (long long)history_get_time(e) * 1000;
+	return true;
 }
 
-static void run_line(struct rk_app *app, const char *text)
+static void remember(const char *line, const char *path)
 {
-	RK_CLEANUP_ERR struct rk_err err = RK_ERR_INIT;
-	struct rk_arena *arena RK_CLEANUP_ARENA = rk_arena_new();
-	struct rk_lines lines = { 0 };
-	struct rk_parsed parsed;
-	int rc = rk_split("line", text, &app->vars, arena, &lines, &err);
+	HIST_ENTRY *last = history_length ? history_get(history_base + history_length - 1) : NULL;
 
-	for (size_t i = 0; !rc && i < lines.n; i++) {
-		rc = rk_parse(lines.items[i].words, lines.items[i].n, &app->globals, false, &app->vars, arena, &parsed, &err);
-		if (!rc)
-			rc = rk_app_run(app, &parsed, "");
+	if (!line[strspn(line, " \t")] || (last && strcmp(last->line, line) == 0))
+		return;
+	add_history(line);
+	/* At once: a shell that is killed keeps its history, and shells beside it do not overwrite each other's. */
+	if (path && append_history(1, path) != 0)
+		write_history(path);
+}
+
+static void load_history(const char *path)
+{
+	using_history();
+	stifle_history(HISTORY_MAX);
+	history_comment_char = '#';
+	history_write_timestamps = 1;
+	if (path)
+		read_history(path);
+}
+
+/* ---- the prompt ------------------------------------------------------------------------------------------------------------------- */
+
+static const char *store_kind(const struct rk_app *app)
+{
+	const char *uri = app->world.store ? rk_store_uri(app->world.store) : "";
+
+	if (app->globals.sim)
+		return "twin";
+	return rk_starts_with(uri, "postgresql:") ? "postgresql" : "sqlite";
+}
+
+/* Colour that readline does not count. */
+static void add_coloured(struct rk_str *out, bool colour, const char *sgr, const char *text)
+{
+	if (colour)
+		rk_str_addf(out, "\001\033[%sm\002%s\001\033[0m\002", sgr, text);
+	else
+		rk_str_add(out, text);
+}
+
+static void add_marks(const struct rk_app *app, bool colour, struct rk_str *out)
+{
+	size_t open = rk_notices_unfinished(shell.notices);
+	char text[64];
+
+	if (app->stage.open) {
+		snprintf(text, sizeof(text), " +%zu staged", app->stage.n);
+		add_coloured(out, colour, "35", text);
 	}
-	if (err.message)
-		rk_print_error(&err, "", app->globals.format);
-	free(lines.items);
+	if (open) {
+		snprintf(text, sizeof(text), " !%zu unfinished", open);
+		add_coloured(out, colour, "31", text);
+	}
+	if (app->globals.read_only)
+		rk_str_add(out, " read-only");
+	if (app->globals.dry_run)
+		rk_str_add(out, " dry-run");
+}
+
+static bool colours(const struct rk_app *app)
+{
+	const char *term = getenv("TERM"), *plain = getenv("NO_COLOR");
+
+	return term && *term && strcmp(term, "dumb") != 0 && !(plain && *plain) && !app->globals.no_color;
+}
+
+static char *prompt_of(const struct rk_app *app)
+{
+	struct rk_str out = RK_STR_INIT;
+	const struct rk_site *site = app->world.site;
+	bool colour = colours(app);
+
+	rk_str_addf(&out, "%s:%s", store_kind(app), site && site->name ? site->name : "no-site");
+	if (app->context.noun) {
+		char *text RK_CLEANUP_FREE = rk_xasprintf(" %s/%s", app->context.noun, app->context.name);
+		add_coloured(&out, colour, "1", text);
+	}
+	add_marks(app, colour, &out);
+	rk_str_add(&out, "> ");
+	return rk_str_steal(&out);
+}
+
+/* ---- waiting for a line ------------------------------------------------------------------------------------------------------------ */
+
+/* Above the prompt; what was typed so far stays. */
+static void print_above(const char *text)
+{
+	char *kept RK_CLEANUP_FREE = rk_xstrdup(rl_line_buffer);
+	int point = rl_point;
+
+	rl_save_prompt();
+	rl_replace_line("", 0);
+	rl_redisplay();
+	fprintf(rl_outstream, "\r%s\n", text);
+	rl_restore_prompt();
+	rl_replace_line(kept, 0);
+	rl_point = point;
+	rl_on_new_line();
+	rl_redisplay();
+}
+
+/* Called by readline some times a second while nobody types. */
+static int idle(void)
+{
+	enum { EVERY_MS = 1000 };
+	long long now = rk_clock_ms(NULL);
+	const char *off = rk_vars_get(&shell.app->lexicon.vars, "notices");
+
+	if (now - shell.polled_ms < EVERY_MS || (off && strcmp(off, "off") == 0))
+		return 0;
+	shell.polled_ms = now;
+	struct rk_str text RK_CLEANUP_STR = RK_STR_INIT;
+	if (!rk_notices_poll(shell.notices, &shell.app->world, &text))
+		return 0;
+	char *prompt RK_CLEANUP_FREE = prompt_of(shell.app);
+	if (text.len)
+		text.text[text.len - 1] = '\0';
+	rl_set_prompt(prompt);
+	if (text.len)
+		print_above(rk_str_text(&text));
+	else
+		rl_forced_update_display();
+	return 0;
+}
+
+/* Ctrl-C drops the line. */
+static int on_signal(void)
+{
+	if (!rk_app_interrupted())
+		return 0;
+	shell.broken = true;
+	rl_replace_line("", 0);
+	rl_done = 1;
+	return 0;
+}
+
+/* One command text, over several lines when quotes are open; NULL at the end of input. */
+static char *read_command(void)
+{
+	char *prompt RK_CLEANUP_FREE = prompt_of(shell.app);
+	char *text = readline(prompt);
+
+	while (text && !shell.broken && rk_split_open(text)) {
+		char *more = readline("   ...> ");
+		char *both = rk_xasprintf("%s\n%s", text, more ? more : "");
+		free(text);
+		text = both;
+		if (!more)
+			break;
+		free(more);
+	}
+	return text;
+}
+
+static void start_up(struct rk_app *app)
+{
+	char *folder RK_CLEANUP_FREE = rk_config_folder(), *path RK_CLEANUP_FREE = rk_xasprintf("%s/start.racksh", folder), *text RK_CLEANUP_FREE = NULL;
+	size_t n;
+
+	if (access(path, R_OK) == 0 && rk_file_read(path, SCRIPT_MAX, &text, &n, NULL) == 0)
+		rk_app_batch(app, path, text, true);
+}
+
+static void set_up_readline(void)
+{
+	rl_readline_name = "racksh";
+	rl_attempted_completion_function = complete;
+	rl_completer_word_break_characters = " \t\n;\"'";
+	rl_event_hook = idle;
+	rl_signal_event_hook = on_signal;
+	rl_bind_key('?', question);
+}
+
+static void loop(struct rk_app *app, const char *history)
+{
+	while (!app->quit) {
+		rk_app_catch_interrupts();
+		rk_notices_poll(shell.notices, &app->world, NULL);
+		shell.broken = false;
+		char *line RK_CLEANUP_FREE = read_command();
+		if (!line) {
+			printf("\n");
+			break;
+		}
+		if (shell.broken) {
+			printf("\n");
+			continue;
+		}
+		remember(line, history);
+		rk_app_batch(app, "line", line, false);
+	}
 }
 
 int rk_app_shell(struct rk_app *app)
@@ -213,25 +346,17 @@ int rk_app_shell(struct rk_app *app)
 	RK_CLEANUP_ERR struct rk_err err = RK_ERR_INIT;
 	char *history RK_CLEANUP_FREE = history_path();
 
-	completing.app = app;
-	rl_readline_name = "racksh";
-	rl_attempted_completion_function = complete;
-	rl_bind_key('?', question);
-	using_history();
-	if (history)
-		read_history(history);
+	shell.app = app;
+	shell.notices = rk_notices_new();
+	app->console.history = history_entry;
+	set_up_readline();
+	load_history(history);
 	if (rk_app_world(app, false, &err))
 		rk_print_error(&err, "", app->globals.format);
-	for (;;) {
-		char *prompt RK_CLEANUP_FREE = prompt_of(app);
-		char *line RK_CLEANUP_FREE = readline(prompt);
-		if (!line || strcmp(line, "quit") == 0 || strcmp(line, "exit") == 0)
-			break;
-		if (*line)
-			add_history(line);
-		run_line(app, line);
-	}
-	if (history)
-		write_history(history);
+	printf("racksh %s: help tells what there is, ? what can come next, quit leaves\n", RK_VERSION);
+	start_up(app);
+	loop(app, history);
+	rk_notices_free(shell.notices);
+	rk_candidates_free(&shell.found);
 	return 0;
 }

@@ -26,4 +26,5 @@ nouns=$("$here/nouns.sh")
 while read -r noun; do
 	"$racksh" --man "$noun" | sentences >"$folder/racksh-$noun.1.part"
 	mv "$folder/racksh-$noun.1.part" "$folder/racksh-$noun.1"
-done <<<"$nouns"
+done <<<"$nouns
+shell"

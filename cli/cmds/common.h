@@ -5,9 +5,6 @@
 #include "cli/out.h"
 #include "inventory/base/str.h"
 
-/* Rows name what they have; the rest of a row is zero on purpose. */
-#pragma GCC diagnostic ignored "-Wmissing-field-initializers"
-
 #define RK_EXAMPLES(...) ((const char *const[]){ __VA_ARGS__, NULL })
 #define RK_ARGS(...) ((const struct rk_argdef[]){ __VA_ARGS__, { .name = NULL } })
 #define RK_COLUMNS(...) ((const struct rk_column[]){ __VA_ARGS__, { .key = NULL } })

@@ -17,6 +17,8 @@ static void each_row(void (*check)(const struct rk_noun *noun, const struct rk_c
 	for (const struct rk_noun *const *n = rk_nouns; *n; n++)
 		for (size_t i = 0; i < (*n)->n; i++)
 			check(*n, &(*n)->commands[i]);
+	for (const struct rk_noun *const *n = rk_shell_words; *n; n++)
+		check(*n, &(*n)->commands[0]);
 }
 
 static void complete_row(const struct rk_noun *noun, const struct rk_command *c)
@@ -46,17 +48,17 @@ static void example_is_own(const struct rk_noun *noun, const struct rk_command *
 	for (const char *const *e = c->examples; e && *e; e++) {
 		struct rk_arena *arena RK_CLEANUP_ARENA = rk_arena_new();
 		RK_CLEANUP_ERR struct rk_err err = RK_ERR_INIT;
-		struct rk_vars vars = { 0 };
+		struct rk_lexicon lexicon = { 0 };
 		struct rk_lines lines = { 0 };
 		struct rk_parsed parsed;
 		const struct rk_globals none = { 0 };
-		assert_int_equal(rk_split("example", *e, &vars, arena, &lines, &err), 0);
+		assert_int_equal(rk_split("example", *e, &lexicon, arena, &lines, &err), 0);
 		assert_int_equal(lines.n, 1);
-		if (rk_parse(lines.items[0].words, lines.items[0].n, &none, true, &vars, arena, &parsed, &err))
+		if (rk_parse(lines.items[0].words, lines.items[0].n, &none, true, &lexicon.vars, arena, &parsed, &err))
 			fail_msg("%s: \"%s\": %s", noun->name, *e, err.message);
 		assert_ptr_equal(parsed.command, c);
 		free(lines.items);
-		rk_vars_free(&vars);
+		rk_vars_free(&lexicon.vars);
 	}
 }
 
@@ -69,11 +71,11 @@ static void every_example_parses_to_its_own_row(void **state)
 static void words_split_as_documented(void **state)
 {
 	struct rk_arena *arena RK_CLEANUP_ARENA = rk_arena_new();
-	struct rk_vars vars = { 0 };
+	struct rk_lexicon lexicon = { 0 };
 	struct rk_lines lines = { 0 };
 
 	(void)state;
-	assert_int_equal(rk_split("t", "set X 'a b' # comment\nvm exec \"$X;c\" \\\n '$X' d; quit", &vars, arena, &lines, NULL), 0);
+	assert_int_equal(rk_split("t", "set X 'a b' # comment\nvm exec \"$X;c\" \\\n '$X' d; quit", &lexicon, arena, &lines, NULL), 0);
 	assert_int_equal(lines.n, 3);
 	assert_int_equal(lines.items[1].n, 5);
 	assert_string_equal(lines.items[1].words[2], "a b;c");
@@ -81,22 +83,22 @@ static void words_split_as_documented(void **state)
 	assert_int_equal(lines.items[1].number, 2);
 	assert_int_equal(lines.items[2].number, 3);
 	free(lines.items);
-	rk_vars_free(&vars);
+	rk_vars_free(&lexicon.vars);
 }
 
 static void all_problems_of_a_batch_are_listed(void **state)
 {
 	struct rk_arena *arena RK_CLEANUP_ARENA = rk_arena_new();
 	RK_CLEANUP_ERR struct rk_err err = RK_ERR_INIT;
-	struct rk_vars vars = { 0 };
+	struct rk_lexicon lexicon = { 0 };
 	struct rk_lines lines = { 0 };
 
 	(void)state;
-	assert_int_equal(rk_split("t", "a $ONE\nb $TWO\nc 'open", &vars, arena, &lines, &err), RK_INVALID);
+	assert_int_equal(rk_split("t", "a $ONE\nb $TWO\nc 'open", &lexicon, arena, &lines, &err), RK_INVALID);
 	assert_int_equal(err.n_details, 3);
 	assert_string_equal(err.details[1], "t:2: variable is not set: $TWO");
 	free(lines.items);
-	rk_vars_free(&vars);
+	rk_vars_free(&lexicon.vars);
 }
 
 int main(void)

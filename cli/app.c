@@ -1,0 +1,414 @@
+#include "cli/app.h"
+
+#include <pwd.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <langinfo.h>
+#include <sys/ioctl.h>
+#include <unistd.h>
+
+#include "cli/stage.h"
+#include "inventory/base/clock.h"
+#include "inventory/site_file.h"
+#include "provision/sim.h"
+
+enum { JOBS_DEFAULT = 64 };
+
+/* Ctrl-C has to reach the operation that runs; a signal handler has no other way than an object of static life. */
+static volatile int interrupted;
+
+static void on_interrupt(int signal)
+{
+	(void)signal;
+	interrupted = 1;
+}
+
+void rk_app_catch_interrupts(void)
+{
+	struct sigaction act = { .sa_handler = on_interrupt };
+
+	sigaction(SIGINT, &act, NULL);
+}
+
+bool rk_app_interrupted(void)
+{
+	return interrupted != 0;
+}
+
+void rk_print_error(const struct rk_err *err, const char *place, enum rk_format format)
+{
+	struct rk_str out RK_CLEANUP_STR = RK_STR_INIT;
+	const char *message = err->message ? err->message : "unknown error";
+
+	if (format != RK_FORMAT_JSON) {
+		fprintf(stderr, "racksh: %s%s\n", place, message);
+		for (size_t i = 0; i < err->n_details; i++)
+			fprintf(stderr, "  %s\n", err->details[i]);
+		if (err->hint)
+			fprintf(stderr, "hint: %s\n", err->hint);
+		return;
+	}
+	struct rk_jw w;
+	char *placed RK_CLEANUP_FREE = rk_xasprintf("%s%s", place, message);
+	rk_jw_init(&w, &out, 0);
+	rk_jw_object(&w);
+	rk_jw_key(&w, "error");
+	rk_jw_object(&w);
+	rk_jw_key(&w, "code");
+	rk_jw_i64(&w, rk_class_exit(err->rc));
+	rk_jw_key(&w, "class");
+	rk_jw_str(&w, rk_class_name(err->rc));
+	rk_jw_key(&w, "message");
+	rk_jw_str(&w, placed);
+	rk_jw_key(&w, "hint");
+	rk_jw_str(&w, err->hint);
+	rk_jw_key(&w, "details");
+	rk_jw_array(&w);
+	for (size_t i = 0; i < err->n_details; i++)
+		rk_jw_str(&w, err->details[i]);
+	rk_jw_end(&w);
+	rk_jw_end(&w);
+	rk_jw_end(&w);
+	fprintf(stderr, "%s\n", rk_str_text(&out));
+}
+
+/* ---- the world ------------------------------------------------------------------------------------------------------------------ */
+
+static const char *user_name(void)
+{
+	struct passwd *pw = getpwuid(geteuid());
+
+	return pw ? pw->pw_name : "unknown";
+}
+
+static int open_store(const char *uri, bool write, struct rk_store **ret, struct rk_err *err)
+{
+	char host[256] = "localhost";
+	struct rk_actor actor = { .user = user_name(), .host = host, .pid = (long)getpid() };
+
+	gethostname(host, sizeof(host) - 1);
+	return rk_store_open(uri, write ? RK_STORE_WRITE : RK_STORE_READ, &actor, ret, err);
+}
+
+/* $VARIABLE/racksh, else ~/OTHERWISE/racksh. */
+static char *own_folder(const char *variable, const char *otherwise)
+{
+	const char *base = getenv(variable), *home = getenv("HOME");
+
+	return base && *base ? rk_xasprintf("%s/racksh", base) : rk_xasprintf("%s/%s/racksh", home ? home : ".", otherwise);
+}
+
+char *rk_state_folder(void)
+{
+	return own_folder("XDG_STATE_HOME", ".local/state");
+}
+
+char *rk_config_folder(void)
+{
+	return own_folder("XDG_CONFIG_HOME", ".config");
+}
+
+static char *default_uri(const struct rk_globals *g)
+{
+	const char *env = getenv("RACKSH_STORE");
+	char *folder RK_CLEANUP_FREE = rk_state_folder();
+
+	if (g->store || env)
+		return rk_xstrdup(g->store ? g->store : env);
+	return rk_xasprintf("sqlite:%s/site.db", folder);
+}
+
+static int fill_twin_store(struct rk_app *app, const struct rk_site *site, struct rk_err *err)
+{
+	int rc = rk_store_begin(app->world.store, -1, err);
+
+	if (!rc)
+		rc = rk_store_put_site(app->world.store, site, err);
+	if (rc) {
+		rk_store_rollback(app->world.store);
+		return rc;
+	}
+	return rk_store_commit(app->world.store, err);
+}
+
+static int open_twin(struct rk_app *app, struct rk_err *err)
+{
+	const struct rk_globals *g = &app->globals;
+	char *uri RK_CLEANUP_FREE = g->sim_state ? rk_xasprintf("sqlite:%s", g->sim_state) : rk_xstrdup("mem:");
+	bool there = g->sim_state && access(g->sim_state, F_OK) == 0;
+	int rc = rk_site_load(g->sim, &app->twin_site, err);
+
+	if (rc)
+		return rc;
+	rk_site_invent(app->twin_site);
+	rc = open_store(uri, true, &app->world.store, err);
+	if (!rc && !there)
+		rc = fill_twin_store(app, app->twin_site, err);
+	if (!rc)
+		rc = rk_store_snapshot(app->world.store, &app->world.site, err);
+	app->clock = rk_clock_virtual(rk_clock_unix_ms(NULL));
+	app->world.env.clock = app->clock;
+	if (!rc)
+		rc = rk_sim_open(app->twin_site, g->sim_state, app->clock, &app->world.sim, err);
+	if (!rc && g->sim_fault)
+		rc = rk_sim_fault_add(app->world.sim, g->sim_fault, err);
+	return rc;
+}
+
+static int open_real(struct rk_app *app, bool write, struct rk_err *err)
+{
+	char *uri RK_CLEANUP_FREE = default_uri(&app->globals);
+	int rc = open_store(uri, write, &app->world.store, err);
+
+	return rc ? rc : rk_store_snapshot(app->world.store, &app->world.site, err);
+}
+
+void rk_app_prepare(struct rk_app *app)
+{
+	struct rk_world *w = &app->world;
+
+	w->cancel = &interrupted;
+	w->env.cancel = &interrupted;
+	w->jobs = app->globals.jobs ? app->globals.jobs : JOBS_DEFAULT;
+	w->env.timeout_ms = app->globals.timeout_s * 1000;
+	w->env.trace = app->trace;
+	w->env.read_only = app->globals.read_only;
+	w->wait = true;
+}
+
+int rk_app_world(struct rk_app *app, bool write, struct rk_err *err)
+{
+	int rc = 0;
+
+	if (app->opened && (app->writable || !write))
+		return rk_world_refresh(&app->world, err);
+	if (app->opened)
+		rk_world_close(&app->world);
+	app->opened = true;
+	rk_app_prepare(app);
+	if (app->globals.sim) {
+		rc = open_twin(app, err);
+		app->writable = true;
+	} else {
+		rc = open_real(app, write, err);
+		app->writable = write;
+	}
+	if (rc) {
+		rk_world_close(&app->world);
+		app->opened = false;
+	}
+	return rc;
+}
+
+void rk_app_close(struct rk_app *app)
+{
+	if (app->opened)
+		rk_world_close(&app->world);
+	app->opened = false;
+	rk_site_free(app->twin_site);
+	rk_clock_free(app->clock);
+	rk_trace_close(app->trace);
+	rk_vars_free(&app->lexicon.vars);
+	rk_vars_free(&app->lexicon.aliases);
+	rk_context_set(&app->context, NULL, NULL);
+	rk_stage_clear(&app->stage);
+	free(app->on_error);
+	if (app->have_last)
+		rk_out_clear(&app->last);
+}
+
+/* ---- one command ------------------------------------------------------------------------------------------------------------------ */
+
+static void progress_line(void *ctx, const char *text)
+{
+	(void)ctx;
+	fprintf(stderr, "%s\n", text);
+}
+
+/* A dangerous command asks on a terminal; elsewhere it needs -y. In the twin without a state file nothing is at stake. */
+int rk_app_confirm(const struct rk_app *app, const char *what, bool yes, struct rk_err *err)
+{
+	char answer[16] = "";
+
+	if (yes || (app->globals.sim && !app->globals.sim_state))
+		return 0;
+	if (isatty(STDIN_FILENO) && isatty(STDERR_FILENO)) {
+		fprintf(stderr, "%s: are you sure? [y/N] ", what);
+		if (fgets(answer, sizeof(answer), stdin) && (answer[0] == 'y' || answer[0] == 'Y'))
+			return 0;
+		return rk_err_set(err, RK_CANCELLED, "not confirmed, nothing was done");
+	}
+	rk_err_set(err, RK_INVALID, "\"%s\" is dangerous and needs a yes", what);
+	rk_err_hint(err, "add -y");
+	return RK_INVALID;
+}
+
+static const char *row_name(const struct rk_command *c, char buf[64])
+{
+	snprintf(buf, 64, "%s%s%s", c->noun, c->verb ? " " : "", c->verb ? c->verb : "");
+	return buf;
+}
+
+static int allowed(const struct rk_app *app, const struct rk_parsed *p, struct rk_err *err)
+{
+	char name[64];
+
+	row_name(p->command, name);
+	if ((p->command->flags & RK_CMD_CHANGES) && p->globals.read_only)
+		return rk_err_set(err, RK_INVALID, "\"%s\" changes something, and --read-only was given", name);
+	return p->command->flags & RK_CMD_DANGEROUS ? rk_app_confirm(app, name, p->globals.yes || p->globals.dry_run, err) : 0;
+}
+
+/* How tables look here: plain unless standard output is a terminal. */
+static struct rk_style style_of(const struct rk_globals *g)
+{
+	struct rk_style style = { .verbose = g->verbose };
+	const char *term = getenv("TERM"), *columns = getenv("COLUMNS"), *plain = getenv("NO_COLOR");
+	struct winsize size;
+	uint64_t width;
+
+	if (!isatty(STDOUT_FILENO))
+		return style;
+	bool dumb = !term || !*term || strcmp(term, "dumb") == 0;
+	style.colour = !dumb && !g->no_color && !(plain && *plain);
+	style.utf8 = strcmp(nl_langinfo(CODESET), "UTF-8") == 0;
+	style.now_ms = rk_clock_unix_ms(NULL);
+	if (columns && rk_parse_u64(columns, &width) && width >= 20 && width < 10000)
+		style.width = (int)width;
+	else if (ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_col >= 20)
+		style.width = size.ws_col;
+	return style;
+}
+
+static void write_result(const struct rk_out *out, const struct rk_parsed *p, FILE *to)
+{
+	const struct rk_style style = style_of(&p->globals);
+
+	if (out->raw.len)
+		fwrite(out->raw.text, 1, out->raw.len, to);
+	if (p->globals.format == RK_FORMAT_TABLE)
+		rk_out_table(out, &style, to);
+	else if (!out->n_columns || (!out->command->list && !out->n_rows))
+		return;
+	else if (p->globals.format == RK_FORMAT_JSON)
+		rk_out_json(out, to);
+	else if (p->globals.format == RK_FORMAT_CSV)
+		rk_out_csv(out, to);
+	else
+		rk_out_lines(out, to);
+}
+
+static void print_result(const struct rk_app *app, const struct rk_out *out, const struct rk_parsed *p)
+{
+	char *text = NULL;
+	size_t n = 0;
+	FILE *to = isatty(STDOUT_FILENO) ? open_memstream(&text, &n) : NULL;
+
+	write_result(out, p, to ? to : stdout);
+	if (to) {
+		fclose(to);
+		rk_page(text, n, rk_vars_get(&app->lexicon.vars, "pager"));
+	}
+	free(text);
+	fflush(stdout);
+}
+
+static void emit(struct rk_call *call)
+{
+	rk_out_finish(call->out);
+	print_result(call->app, call->out, call->parsed);
+	rk_out_clear(call->out);
+	rk_out_init(call->out, call->command);
+}
+
+static const char *command_text(const struct rk_parsed *p, struct rk_str *text)
+{
+	const struct rk_argdef *a = p->command->args;
+
+	rk_str_add(text, p->command->noun);
+	if (p->command->verb)
+		rk_str_addf(text, " %s", p->command->verb);
+	for (size_t i = 0; a && a[i].name; i++)
+		for (const char **v = p->values[i]; v && *v; v++)
+			rk_str_addf(text, " %s", *v);
+	return rk_str_text(text);
+}
+
+static void write_audit(struct rk_app *app, const struct rk_parsed *p, int rc)
+{
+	struct rk_str text RK_CLEANUP_STR = RK_STR_INIT;
+
+	if ((p->command->flags & RK_CMD_CHANGES) && !p->globals.dry_run && app->world.store)
+		rk_store_audit(app->world.store, command_text(p, &text), rk_class_name(rc), 0, NULL);
+}
+
+static int run_command(struct rk_app *app, const struct rk_parsed *p, struct rk_out *out, struct rk_err *err)
+{
+	struct rk_arena *arena RK_CLEANUP_ARENA = rk_arena_new();
+	bool changes = (p->command->flags & RK_CMD_CHANGES) && !p->globals.dry_run;
+	int rc = allowed(app, p, err);
+
+	if (!rc && !(p->command->flags & RK_CMD_NO_STORE))
+		rc = rk_app_world(app, changes || ((p->command->flags & RK_CMD_RECORDS) && !p->globals.read_only), err);
+	if (rc)
+		return rc;
+	app->world.wait = !p->globals.no_wait;
+	app->world.progress = p->globals.quiet || p->globals.format == RK_FORMAT_JSON ? NULL : progress_line;
+	struct rk_call call = {
+		.command = p->command, .parsed = p, .app = app, .world = &app->world, .arena = arena, .out = out, .emit = emit, .except = p->globals.except,
+		.dry_run = p->globals.dry_run, .strict = p->globals.strict, .yes = p->globals.yes, .quiet = p->globals.quiet,
+		.verbose = p->globals.verbose, .json = p->globals.format == RK_FORMAT_JSON,
+	};
+	rc = p->command->run(&call, err);
+	write_audit(app, p, rc);
+	return rc;
+}
+
+static int show_help(const struct rk_app *app, const struct rk_parsed *p, const char *place)
+{
+	RK_CLEANUP_ERR struct rk_err err = RK_ERR_INIT;
+	struct rk_str out RK_CLEANUP_STR = RK_STR_INIT;
+	int rc = rk_help(p->noun, p->command ? p->command->verb : NULL, &out, &err);
+
+	if (rc)
+		rk_print_error(&err, place, p->globals.format);
+	rk_page(rk_str_text(&out), out.len, rk_vars_get(&app->lexicon.vars, "pager"));
+	return rc;
+}
+
+/* The result stays for `assert`; one without rows and columns says nothing about the one before. */
+static void keep_result(struct rk_app *app, struct rk_out *out)
+{
+	if (!out->n_columns || (out->command->flags & RK_CMD_SHELL)) {
+		rk_out_clear(out);
+		return;
+	}
+	if (app->have_last)
+		rk_out_clear(&app->last);
+	app->last = *out;
+	app->have_last = true;
+}
+
+int rk_app_run(struct rk_app *app, const struct rk_parsed *p, const char *place)
+{
+	RK_CLEANUP_ERR struct rk_err err = RK_ERR_INIT;
+	struct rk_out out;
+
+	if (p->globals.help || !p->command)
+		return show_help(app, p, place);
+	if (!(p->command->flags & RK_CMD_SHELL))
+		interrupted = 0;
+	rk_out_init(&out, p->command);
+	bool staged = app->stage.open && (p->command->flags & RK_CMD_CHANGES) && !p->globals.dry_run;
+	int rc = staged ? rk_stage_add(app, p, &err) : run_command(app, p, &out, &err);
+	rk_out_finish(&out);
+	/* Changing commands are silent under -q; a question's answer is always printed. */
+	if (!(p->globals.quiet && (p->command->flags & RK_CMD_CHANGES) && !rc))
+		print_result(app, &out, p);
+	if (rc && err.message)
+		rk_print_error(&err, place, p->globals.format);
+	keep_result(app, &out);
+	return rc;
+}

@@ -1,0 +1,141 @@
+#include "cli/notice.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "inventory/base/mem.h"
+
+struct seen {
+	int64_t id;
+	char *state;
+};
+struct rk_notices {
+	bool looked;
+	size_t unfinished;
+	int64_t revision;
+	struct {
+		struct seen *items;
+		size_t n, cap;
+	} ops;
+};
+
+struct rk_notices *rk_notices_new(void)
+{
+	return rk_xcalloc(1, sizeof(struct rk_notices));
+}
+
+void rk_notices_free(struct rk_notices *n)
+{
+	if (!n)
+		return;
+	for (size_t i = 0; i < n->ops.n; i++)
+		free(n->ops.items[i].state);
+	free(n->ops.items);
+	free(n);
+}
+
+static bool unfinished(const char *state)
+{
+	return strcmp(state, "running") == 0 || strcmp(state, "resumable") == 0 || strcmp(state, "awaiting-confirm") == 0;
+}
+
+/* by is "user@host pid". */
+static bool by_me(const char *by)
+{
+	const char *pid = by ? strrchr(by, ' ') : NULL;
+
+	return pid && strtol(pid + 1, NULL, 10) == (long)getpid();
+}
+
+static struct seen *known(struct rk_notices *n, int64_t id)
+{
+	for (size_t i = n->ops.n; i > 0; i--)
+		if (n->ops.items[i - 1].id == id)
+			return &n->ops.items[i - 1];
+	return NULL;
+}
+
+static void tell(struct rk_str *out, const struct rk_op_row *op)
+{
+	if (out)
+		rk_str_addf(out, "* operation %lld of %s is %s: %s\n", (long long)op->id, op->by ? op->by : "somebody", op->state, op->command);
+}
+
+static bool look_at_op(struct rk_notices *n, const struct rk_op_row *op, struct rk_str *out)
+{
+	struct seen *s = known(n, op->id);
+
+	if (s && strcmp(s->state, op->state) == 0)
+		return false;
+	if (!s) {
+		s = rk_vec_push(&n->ops);
+		s->id = op->id;
+	}
+	free(s->state);
+	s->state = rk_xstrdup(op->state);
+	if (n->looked && !by_me(op->by))
+		tell(out, op);
+	return true;
+}
+
+static bool look_at_ops(struct rk_notices *n, struct rk_world *world, struct rk_str *out)
+{
+	struct rk_arena *arena RK_CLEANUP_ARENA = rk_arena_new();
+	struct rk_op_row *rows;
+	size_t n_rows, before = n->unfinished;
+	bool changed = false;
+
+	if (rk_store_op_list(world->store, arena, &rows, &n_rows, NULL))
+		return false;
+	n->unfinished = 0;
+	for (size_t i = n_rows; i > 0; i--) {
+		changed |= look_at_op(n, &rows[i - 1], out);
+		n->unfinished += unfinished(rows[i - 1].state) && !(by_me(rows[i - 1].by) && strcmp(rows[i - 1].state, "running") == 0);
+	}
+	return changed || before != n->unfinished;
+}
+
+static const char *bad_state(const struct rk_tray *tray)
+{
+	return tray->offline ? tray->offline : tray->faulty;
+}
+
+/* The snapshot that is held is the old one: what is bad now and was not then. */
+static void look_at_trays(const struct rk_site *old, const struct rk_site *now, struct rk_str *out)
+{
+	for (size_t i = 0; i < now->n_trays; i++) {
+		const struct rk_tray *t = &now->trays[i];
+		int before = rk_find_tray(old, t->name);
+		if (bad_state(t) && (before < 0 || !rk_streq(bad_state(&old->trays[before]), bad_state(t))))
+			rk_str_addf(out, "* tray %s is %s: %s\n", t->name, t->offline ? "offline" : "faulty", bad_state(t));
+	}
+}
+
+static bool look_at_site(struct rk_notices *n, struct rk_world *world, struct rk_str *out)
+{
+	RK_CLEANUP_SITE struct rk_site *now = NULL;
+
+	if (rk_store_snapshot(world->store, &now, NULL))
+		return false;
+	bool changed = now->revision != n->revision;
+	if (n->looked && changed && out && world->site)
+		look_at_trays(world->site, now, out);
+	n->revision = now->revision;
+	return changed && rk_world_refresh(world, NULL) == 0;
+}
+
+bool rk_notices_poll(struct rk_notices *n, struct rk_world *world, struct rk_str *out)
+{
+	if (!world->store)
+		return false;
+	bool changed = look_at_ops(n, world, out);
+	changed |= look_at_site(n, world, out);
+	n->looked = true;
+	return changed;
+}
+
+size_t rk_notices_unfinished(const struct rk_notices *n)
+{
+	return n->unfinished;
+}

@@ -1,0 +1,167 @@
+#include "provision/twin.h"
+
+#include <string.h>
+
+#include "provision/cluster.h"
+
+enum { SETTLE_MS = 60000 };
+
+/* ---- the store -------------------------------------------------------------------------------------------------------------------- */
+
+static int fill_marks(struct rk_store *store, const struct rk_site *from, struct rk_err *err)
+{
+	int rc = 0;
+
+	for (size_t i = 0; !rc && i < from->n_racks; i++)
+		if (from->racks[i].cordon)
+			rc = rk_store_set_rack_cordon(store, from->racks[i].name, from->racks[i].cordon, err);
+	for (size_t i = 0; !rc && i < from->n_trays; i++) {
+		const struct rk_tray *t = &from->trays[i];
+		if (t->cordon)
+			rc = rk_store_set_tray_cordon(store, t->name, t->cordon, err);
+		if (!rc && t->faulty)
+			rc = rk_store_set_tray_faulty(store, t->name, t->faulty, err);
+		if (!rc && t->offline)
+			rc = rk_store_set_tray_offline(store, t->name, t->offline, err);
+	}
+	for (size_t i = 0; !rc && i < from->n_reservations; i++) {
+		const struct rk_reservation *r = &from->reservations[i];
+		int64_t id;
+		rc = rk_store_add_reservation(store, from->tenants[r->tenant].name, r->racks, r->count, r->from_unix_ms, r->to_unix_ms, &id, err);
+	}
+	return rc;
+}
+
+static int fill_vm(struct rk_store *store, const struct rk_site *inventory, const struct rk_site *from, int index, struct rk_arena *arena, struct rk_err *err)
+{
+	const struct rk_vm *vm = &from->vms[index];
+	int at = vm->tray >= 0 ? rk_find_tray(inventory, from->trays[vm->tray].name) : RK_NONE;
+	struct rk_new_vm fresh = {
+		.name = vm->name, .cluster = from->clusters[vm->cluster].name, .uuid = vm->uuid, .address = vm->address, .mac = vm->mac,
+		.host_key_public = vm->host_key_public, .number = vm->number, .ssh_port = vm->ssh_port, .generation = vm->generation,
+	};
+
+	if (at < 0)
+		return rk_err_set(err, RK_CONFLICT, "VM \"%s\" is on no tray of the twin", vm->name);
+	const struct rk_tray *tray = &inventory->trays[at];
+	uint64_t *gpus = rk_arena_array(arena, (size_t)tray->n_gpus, sizeof(*gpus)), *ports = rk_arena_array(arena, (size_t)tray->n_hcas, sizeof(*ports));
+	for (int i = 0; i < tray->n_gpus; i++)
+		gpus[i] = inventory->gpus[tray->first_gpu + i].fabric_guid;
+	for (int i = 0; i < tray->n_hcas; i++)
+		ports[i] = inventory->hcas[tray->first_hca + i].port_guid;
+	fresh.tray = tray->name;
+	fresh.gpu_guids = gpus;
+	fresh.n_gpu_guids = (size_t)tray->n_gpus;
+	fresh.port_guids = ports;
+	fresh.n_port_guids = (size_t)tray->n_hcas;
+	int rc = rk_store_add_vm(store, &fresh, err);
+	return rc ? rc : rk_store_set_vm_state(store, vm->name, vm->state, err);
+}
+
+static int fill_cluster(struct rk_store *store, const struct rk_site *inventory, const struct rk_site *from, const struct rk_cluster *c, struct rk_err *err)
+{
+	struct rk_arena *arena RK_CLEANUP_ARENA = rk_arena_new();
+	const struct rk_new_cluster fresh = {
+		.name = c->name, .tenant = from->tenants[c->tenant].name, .size = c->size, .image = c->image, .spec = c->spec, .reasons = c->reasons,
+		.segment = c->segment, .spares_per_rack = c->spares_per_rack,
+	};
+	int rc = rk_store_add_cluster(store, &fresh, err);
+
+	for (int v = c->first_vm; !rc && v < c->first_vm + c->n_vms; v++)
+		rc = fill_vm(store, inventory, from, v, arena, err);
+	for (int i = c->first_nvl; !rc && i < c->first_nvl + c->n_nvl; i++) {
+		const struct rk_nvl_partition *p = &from->nvl_partitions[i];
+		rc = rk_store_add_nvl_partition(store, from->racks[p->rack].name, p->id, c->name, p->name, err);
+	}
+	if (!rc && c->ib >= 0) {
+		const struct rk_ib_partition *p = &from->ib_partitions[c->ib];
+		rc = rk_store_add_ib_partition(store, from->fabrics[p->fabric].name, p->pkey, c->name, p->name, p->full, err);
+	}
+	if (!rc && c->validation)
+		rc = rk_store_set_cluster_validation(store, c->name, c->validation, err);
+	return rc ? rc : rk_store_set_cluster_state(store, c->name, c->state, 0, err);
+}
+
+int rk_twin_fill(struct rk_store *store, const struct rk_site *inventory, const struct rk_site *from, struct rk_err *err)
+{
+	int rc = rk_store_begin(store, -1, err);
+
+	if (rc)
+		return rc;
+	rc = fill_marks(store, from, err);
+	for (size_t i = 0; !rc && i < from->n_clusters; i++)
+		rc = fill_cluster(store, inventory, from, &from->clusters[i], err);
+	if (rc) {
+		rk_store_rollback(store);
+		return rk_err_while(err, "while copying the site into its twin"), rc;
+	}
+	return rk_store_commit(store, err);
+}
+
+/* ---- the outside systems ------------------------------------------------------------------------------------------------------------ */
+
+static int adopt_vms(struct rk_world *twin, const struct rk_cluster *c, struct rk_arena *arena, struct rk_err *err)
+{
+	struct rk_spec *spec;
+	struct rk_rendered *vms;
+	const char *kept;
+	size_t n = 0;
+	int rc = rk_spec_parse(c->name, c->spec, strlen(c->spec), arena, &spec, err);
+
+	if (!rc)
+		rc = rk_cluster_render(twin, spec, NULL, false, arena, &vms, &n, err);
+	for (size_t i = 0; !rc && i < n; i++) {
+		int tray = rk_find_tray(twin->site, vms[i].tray), vm = rk_find_vm(twin->site, vms[i].vm);
+		rc = twin->hv->ops->define(twin->hv, tray, vms[i].xml, arena, &kept, err);
+		if (!rc && vm >= 0 && twin->site->vms[vm].state == RK_VM_RUNNING)
+			rc = twin->hv->ops->start(twin->hv, tray, rk_vm_domain_name(arena, vms[i].vm), err);
+	}
+	return rc;
+}
+
+static int adopt_nvlink(struct rk_world *twin, const struct rk_cluster *c, const struct rk_nvl_partition *p, struct rk_err *err)
+{
+	const struct rk_site *site = twin->site;
+	int rc = twin->nvl->ops->create(twin->nvl, p->rack, p->id, p->name, "full_bandwidth", 0, err);
+
+	for (int v = c->first_vm; v < c->first_vm + c->n_vms; v++) {
+		const struct rk_tray *t = &site->trays[site->vms[v].tray];
+		for (int g = t->first_gpu; !rc && t->rack == p->rack && g < t->first_gpu + t->n_gpus; g++)
+			rc = twin->nvl->ops->add(twin->nvl, p->rack, p->id, site->gpus[g].fabric_guid, err);
+	}
+	return rc;
+}
+
+static int adopt_infiniband(struct rk_world *twin, const struct rk_cluster *c, struct rk_arena *arena, struct rk_err *err)
+{
+	const struct rk_site *site = twin->site;
+	const struct rk_ib_partition *p = &site->ib_partitions[c->ib];
+	struct rk_ib_member *members = rk_arena_array(arena, (size_t)c->n_vms * RK_RAILS_MAX, sizeof(*members));
+	size_t n = 0;
+
+	for (int v = c->first_vm; v < c->first_vm + c->n_vms; v++) {
+		const struct rk_tray *t = &site->trays[site->vms[v].tray];
+		for (int h = t->first_hca; h < t->first_hca + t->n_hcas; h++)
+			members[n++] = (struct rk_ib_member){ site->hcas[h].port_guid, p->full };
+	}
+	return twin->ib->ops->set(twin->ib, p->fabric, p->pkey, p->name, members, n, err);
+}
+
+int rk_twin_adopt(struct rk_world *twin, struct rk_err *err)
+{
+	int rc = rk_world_drivers(twin, err);
+
+	for (size_t i = 0; !rc && i < twin->site->n_clusters; i++) {
+		struct rk_arena *arena RK_CLEANUP_ARENA = rk_arena_new();
+		const struct rk_cluster *c = &twin->site->clusters[i];
+		for (int p = c->first_nvl; !rc && p < c->first_nvl + c->n_nvl; p++)
+			rc = adopt_nvlink(twin, c, &twin->site->nvl_partitions[p], err);
+		if (!rc && c->ib >= 0)
+			rc = adopt_infiniband(twin, c, arena, err);
+		if (!rc)
+			rc = adopt_vms(twin, c, arena, err);
+	}
+	/* What was just made has to have settled before anybody looks. */
+	rk_clock_sleep_ms(twin->env.clock, SETTLE_MS);
+	return rc ? (rk_err_while(err, "while the twin took over the clusters"), rc) : 0;
+}
