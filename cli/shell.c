@@ -353,7 +353,7 @@ int rk_app_shell(struct rk_app *app)
 	load_history(history);
 	if (rk_app_world(app, false, &err))
 		rk_print_error(&err, "", app->globals.format);
-	printf("racksh %s: help tells what there is, ? what can come next, quit leaves\n", RK_VERSION);
+	printf("help tells what there is, ? what can come next, quit leaves\n");
 	start_up(app);
 	loop(app, history);
 	rk_notices_free(shell.notices);

@@ -1,7 +1,5 @@
 #include "provision/twin.h"
 
-#include <string.h>
-
 #include "provision/cluster.h"
 
 enum { SETTLE_MS = 60000 };
@@ -102,14 +100,12 @@ int rk_twin_fill(struct rk_store *store, const struct rk_site *inventory, const 
 
 static int adopt_vms(struct rk_world *twin, const struct rk_cluster *c, struct rk_arena *arena, struct rk_err *err)
 {
-	struct rk_spec *spec;
+	const struct rk_render request = { .cluster = (int)(c - twin->site->clusters) };
 	struct rk_rendered *vms;
 	const char *kept;
 	size_t n = 0;
-	int rc = rk_spec_parse(c->name, c->spec, strlen(c->spec), arena, &spec, err);
+	int rc = rk_cluster_render(twin, &request, arena, &vms, &n, err);
 
-	if (!rc)
-		rc = rk_cluster_render(twin, spec, NULL, false, arena, &vms, &n, err);
 	for (size_t i = 0; !rc && i < n; i++) {
 		int tray = rk_find_tray(twin->site, vms[i].tray), vm = rk_find_vm(twin->site, vms[i].vm);
 		rc = twin->hv->ops->define(twin->hv, tray, vms[i].xml, arena, &kept, err);
