@@ -117,7 +117,7 @@ void rk_complete(const struct rk_lexicon *lexicon, const struct rk_context *cont
 		 const char *prefix, bool options_too, struct rk_candidates *ret);
 void rk_candidates_free(struct rk_candidates *candidates);
 
-/* ---- processes of the system (cli/pipe.c) ---- */
+/* ---- other programs (cli/pipe.c) ---- */
 struct rk_sink {
 	int saved;                       /* the real standard output; -1: nothing was diverted */
 	int pid;                         /* filter, or 0 */

@@ -80,10 +80,12 @@ static void offer_selection(struct completer *c, enum rk_argtype type)
 
 static void offer_sizes(struct completer *c)
 {
+	struct rk_arena *arena RK_CLEANUP_ARENA = rk_arena_new();
 	size_t n;
-	const struct rk_size *sizes = rk_sizes(&n);
+	const struct rk_size **sizes = rk_sizes(c->site, arena, &n);
 
-	OFFER_NAMES(c, "", sizes, n);
+	for (size_t i = 0; i < n; i++)
+		offer(c, sizes[i]->name, NULL);
 }
 
 /* Live names come from the snapshot: completion never touches the network. */
@@ -93,13 +95,12 @@ static void offer_value(struct completer *c, enum rk_argtype type, const char *v
 
 	if (type == RK_ARG_ENUM)
 		offer_enum(c, values);
-	if (type == RK_ARG_SIZE)
-		offer_sizes(c);
 	if (type == RK_ARG_FILE || type == RK_ARG_FOLDER || type == RK_ARG_PROFILE)
 		c->out->files = true;
 	if (!site)
 		return;
 	switch (type) {
+	case RK_ARG_SIZE: offer_sizes(c); break;
 	case RK_ARG_RACK: OFFER_NAMES(c, "", site->racks, site->n_racks); break;
 	case RK_ARG_TRAY: OFFER_NAMES(c, "", site->trays, site->n_trays); break;
 	case RK_ARG_VM: OFFER_NAMES(c, "", site->vms, site->n_vms); break;

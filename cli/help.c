@@ -208,12 +208,13 @@ static void man_shell(struct rk_str *out)
 			"What others do meanwhile is told above the prompt.\n");
 	for (const struct rk_noun *const *n = rk_shell_words; *n; n++)
 		man_command(&(*n)->commands[0], out);
-	rk_str_add(out, ".Sh FILES\n.Bl -tag -width Ds\n.It Pa $XDG_CONFIG_HOME/racksh/start.racksh\ncommands that the interactive shell runs first\n"
+	rk_str_add(out, ".Sh ENVIRONMENT\n.Bl -tag -width Ds\n.It Ev RACKSH_PAGER , Ev PAGER\nshows what is longer than the screen; empty: nothing does\n"
+			".It Ev NO_COLOR\nno colour\n.El\n"
+			".Sh FILES\n.Bl -tag -width Ds\n.It Pa $XDG_CONFIG_HOME/racksh/start.racksh\ncommands that the interactive shell runs first\n"
 			".It Pa $XDG_CONFIG_HOME/racksh/NAME.racksh\na command\n.Cm NAME\nof the user's own; its arguments are\n.Ql $1 ,\n.Ql $2\nand so on\n"
 			".It Pa $XDG_STATE_HOME/racksh/history\nthe history, with times\n"
 			".It Pa ~/.inputrc\nkeys; sections for\n.Ql $if racksh\ncount\n.El\n"
-			".Sh ENVIRONMENT\n.Bl -tag -width Ds\n.It Ev RACKSH_PAGER , Ev PAGER\nshows what is longer than the screen; empty: nothing does\n"
-			".It Ev NO_COLOR\nno colour\n.El\n.Sh SEE ALSO\n.Xr racksh 1 ,\n.Xr racksh-batch 5\n");
+			".Sh SEE ALSO\n.Xr racksh 1 ,\n.Xr racksh-batch 5\n");
 }
 
 int rk_man_section(const char *name, struct rk_str *out, struct rk_err *err)

@@ -12,11 +12,6 @@
 
 /* ---- context ---------------------------------------------------------------------------------------------------------------------- */
 
-static bool size_known(const char *name)
-{
-	return rk_size_find(name) != NULL;
-}
-
 static int op_known(struct rk_call *call, const char *name, struct rk_err *err)
 {
 	struct rk_op_row op;
@@ -40,7 +35,7 @@ static int must_exist(struct rk_call *call, const char *noun, const char *name, 
 	case RK_ARG_VM: return rk_find_vm(site, name) >= 0 ? 0 : rk_err_set(err, RK_NOT_FOUND, "no VM \"%s\"", name);
 	case RK_ARG_TENANT: return rk_find_tenant(site, name) >= 0 ? 0 : rk_err_set(err, RK_NOT_FOUND, "no tenant \"%s\"", name);
 	case RK_ARG_IMAGE: return rk_find_image(site, name) >= 0 ? 0 : rk_err_set(err, RK_NOT_FOUND, "no image \"%s\"", name);
-	case RK_ARG_SIZE: return size_known(name) ? 0 : rk_err_set(err, RK_NOT_FOUND, "no size \"%s\"", name);
+	case RK_ARG_SIZE: return rk_size_find(site, name) ? 0 : rk_err_set(err, RK_NOT_FOUND, "no size \"%s\"", name);
 	case RK_ARG_OP: return op_known(call, name, err);
 	default: return 0;
 	}
