@@ -2,8 +2,8 @@
 
 #include "cli/cmd.h"
 #include "cli/out.h"
-#include "inventory/base/clock.h"
-#include "provision/health/health.h"
+#include "provision/health/report.h"
+#include "provision/health/run.h"
 
 static const struct rk_argdef options[] = {
 	{ "level", RK_ARG_ENUM, false, false, "how much is asked: each level includes the one before", "quick|standard|deep" },
@@ -22,29 +22,6 @@ static const struct rk_column columns[] = {
 	{ NULL, RK_COL_TEXT, false },
 };
 
-static void write_check(struct rk_jw *w, const struct rk_check *check)
-{
-	const char *texts[][2] = { { "id", check->id }, { "verdict", check->verdict }, { "severity", check->severity } };
-	const char *more[][2] = { { "folded", check->folded }, { "value", check->value }, { "expected", check->expected }, { "message", check->message },
-				  { "hint", check->hint } };
-
-	rk_jw_object(w);
-	for (size_t i = 0; i < RK_ARRAY_SIZE(texts); i++) {
-		rk_jw_key(w, texts[i][0]);
-		rk_jw_str(w, texts[i][1]);
-	}
-	rk_jw_key(w, "targets");
-	rk_jw_array(w);
-	for (size_t i = 0; i < check->n_targets; i++)
-		rk_jw_str(w, check->targets[i]);
-	rk_jw_end(w);
-	for (size_t i = 0; i < RK_ARRAY_SIZE(more); i++) {
-		rk_jw_key(w, more[i][0]);
-		rk_jw_str(w, more[i][1]);
-	}
-	rk_jw_end(w);
-}
-
 /* For people: what is not well, in full; what is well or was not run, only with -v. */
 static void note_check(struct rk_call *call, const struct rk_check *check)
 {
@@ -58,7 +35,18 @@ static void note_check(struct rk_call *call, const struct rk_check *check)
 		rk_out_note(call->out, "         wanted: %s%s%s", check->message, check->hint ? "; " : "", check->hint ? check->hint : "");
 }
 
-static int print(struct rk_call *call, const struct rk_report *r)
+/* One sign per tray; of a single target the lines above say it all. */
+static void note_map(struct rk_call *call, const struct rk_report *r)
+{
+	struct rk_str map RK_CLEANUP_STR = RK_STR_INIT;
+
+	if (r->targets < 2)
+		return;
+	rk_report_map(&map, r);
+	rk_out_note(call->out, "%.*s", (int)(map.len - 1), rk_str_text(&map));
+}
+
+static void print(struct rk_call *call, const struct rk_report *r)
 {
 	struct rk_out *out = call->out;
 
@@ -69,17 +57,13 @@ static int print(struct rk_call *call, const struct rk_report *r)
 	rk_cell_time(out, "started", r->started_ms);
 	rk_cell_real(out, "seconds", r->seconds);
 	rk_cell_number(out, "targets", (long long)r->targets);
-	struct rk_jw *w = rk_cell_json(out, "checks");
-	rk_jw_array(w);
-	for (size_t i = 0; i < r->n_checks; i++)
-		write_check(w, &r->checks[i]);
-	rk_jw_end(w);
+	rk_report_checks_json(rk_cell_json(out, "checks"), r);
 	rk_cell_list(out, "root_causes", r->root_causes, r->n_root_causes);
 	for (size_t i = 0; i < r->n_root_causes; i++)
 		rk_out_note(out, "root cause %zu: %s", i + 1, r->root_causes[i]);
 	for (size_t i = 0; i < r->n_checks; i++)
 		note_check(call, &r->checks[i]);
-	return 0;
+	note_map(call, r);
 }
 
 /* A result is printed in any case; a bad one also sets the exit code, with a sentence for stderr. */
@@ -89,17 +73,6 @@ static int finish(struct rk_call *call, const struct rk_report *r, struct rk_err
 
 	print(call, r);
 	return rc ? rk_err_set(err, rc, "validation of %zu targets: %s", r->targets, r->verdict) : 0;
-}
-
-/* Level and profile that the spec of the cluster asks for; "" when it does not. */
-static const char *from_spec(struct rk_call *call, int cluster, const char *key)
-{
-	struct rk_json *json RK_CLEANUP_JSON = NULL;
-	const char *spec = cluster >= 0 ? call->world->site->clusters[cluster].spec : NULL;
-
-	if (!spec || rk_json_parse("spec", spec, strlen(spec), &json, NULL))
-		return NULL;
-	return rk_arena_strdup(call->arena, rk_jstr(rk_jget(rk_jget(rk_json_root(json), "validation"), key)));
 }
 
 /* The cluster keeps the last word on all of it; a look at some of its VMs is not that. A reader cannot write it down. */
@@ -115,30 +88,13 @@ static void keep_verdict(struct rk_call *call, int cluster, const struct rk_repo
 
 static int validate(struct rk_call *call, const int *vms, size_t n, struct rk_err *err)
 {
-	const struct rk_site *site = call->world->site;
-	const char *level = rk_call_arg(call, "level"), *name = rk_call_arg(call, "profile"), *save = rk_call_arg(call, "save");
-	struct rk_hprofile *profile RK_CLEANUP(rk_cleanup_hprofile) = NULL;
-	int cluster = site->vms[vms[0]].cluster, rc;
-	struct rk_target *targets;
+	const struct rk_validate_opts opts = { rk_call_arg(call, "level"), rk_call_arg(call, "profile"), rk_call_arg(call, "save") };
 	struct rk_report report;
+	int rc = rk_validate(call->world, &opts, vms, n, call->arena, &report, err);
 
-	level = level ? level : from_spec(call, cluster, "level");
-	level = level ? level : "quick";
-	name = name ? name : from_spec(call, cluster, "profile");
-	rc = rk_hprofile_load(name ? name : rk_hprofile_for(site, vms[0]), &profile, err);
 	if (rc)
 		return rc;
-	int64_t unix_ms = rk_clock_unix_ms(NULL), start = rk_clock_ms(NULL);
-	rc = rk_collect(call->world, profile, level, vms, n, call->arena, &targets, err);
-	if (!rc && save)
-		rc = rk_evidence_save(save, targets, n, err);
-	if (!rc)
-		rc = rk_judge(profile, level, targets, n, call->arena, &report, err);
-	if (rc)
-		return rc;
-	report.started_ms = unix_ms;
-	report.seconds = (double)(rk_clock_ms(NULL) - start) / 1000;
-	keep_verdict(call, cluster, &report);
+	keep_verdict(call, call->world->site->vms[vms[0]].cluster, &report);
 	return finish(call, &report, err);
 }
 
@@ -194,23 +150,10 @@ static int run_cluster(struct rk_call *call, struct rk_err *err)
 
 static int run_replay(struct rk_call *call, struct rk_err *err)
 {
-	const char *level = rk_call_arg(call, "level"), *name = rk_call_arg(call, "profile");
-	struct rk_hprofile *profile RK_CLEANUP(rk_cleanup_hprofile) = NULL;
-	int64_t unix_ms = rk_clock_unix_ms(NULL), start = rk_clock_ms(NULL);
-	struct rk_target *targets;
 	struct rk_report report;
-	size_t n;
+	int rc = rk_validate_replay(rk_call_arg(call, "DIR"), rk_call_arg(call, "level"), rk_call_arg(call, "profile"), call->arena, &report, err);
 
-	int rc = rk_hprofile_load(name ? name : "gb300-acceptance", &profile, err);
-	if (!rc)
-		rc = rk_evidence_load(rk_call_arg(call, "DIR"), call->arena, &targets, &n, err);
-	if (!rc)
-		rc = rk_judge(profile, level ? level : "quick", targets, n, call->arena, &report, err);
-	if (rc)
-		return rc;
-	report.started_ms = unix_ms;
-	report.seconds = (double)(rk_clock_ms(NULL) - start) / 1000;
-	return finish(call, &report, err);
+	return rc ? rc : finish(call, &report, err);
 }
 
 #define ONE_ARG(name, type, help) (const struct rk_argdef[]){ { name, type, true, false, help, NULL }, { NULL, RK_ARG_NONE, false, false, NULL, NULL } }

@@ -1,4 +1,5 @@
 /* The only part of health that touches hosts: one connection per VM, one compound command, outputs between markers with a fresh nonce. */
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -171,7 +172,23 @@ struct job {
 	const int *vms;
 	struct rk_target *targets;
 	struct rk_arena **arenas; /* per VM: an arena belongs to one thread */
+	size_t n;
+	atomic_size_t done;
 };
+
+enum { PROGRESS_FROM = 20 };
+
+/* Every tenth part of a long run. */
+static void progress(struct job *job)
+{
+	size_t done = atomic_fetch_add(&job->done, 1) + 1, step = job->n / 10;
+	char text[64];
+
+	if (!job->world->progress || job->n < PROGRESS_FROM || done % step)
+		return;
+	snprintf(text, sizeof(text), "%zu of %zu targets have answered", done, job->n);
+	job->world->progress(job->world->progress_ctx, text);
+}
 
 static void collect_one(void *ctx, size_t i)
 {
@@ -186,6 +203,7 @@ static void collect_one(void *ctx, size_t i)
 	if (rc)
 		unreachable(job->plan, &err, job->arenas[i], t);
 	rk_vm_close(conn);
+	progress(job);
 }
 
 static void fill_expect(const struct rk_site *site, const struct rk_vm *vm, struct rk_expect *e)
@@ -244,7 +262,7 @@ int rk_collect(struct rk_world *world, const struct rk_hprofile *profile, const 
 
 	if (rc)
 		return rc;
-	struct job job = { world, &plan, vms, rk_arena_array(arena, n + 1, sizeof(struct rk_target)), rk_xcalloc(n + 1, sizeof(struct rk_arena *)) };
+	struct job job = { world, &plan, vms, rk_arena_array(arena, n + 1, sizeof(struct rk_target)), rk_xcalloc(n + 1, sizeof(struct rk_arena *)), n, 0 };
 	for (size_t i = 0; i < n; i++) {
 		describe(world->site, vms[i], plan.n, arena, &job.targets[i]);
 		job.arenas[i] = rk_arena_new();

@@ -1,0 +1,70 @@
+#include <string.h>
+
+#include "cli/cmds/common.h"
+#include "provision/health/report.h"
+#include "provision/health/run.h"
+
+static void as_json(struct rk_str *out, const struct rk_report *report, const struct rk_report_head *head)
+{
+	struct rk_jw w;
+
+	(void)head;
+	rk_jw_init(&w, out, 1);
+	rk_report_json(&w, report);
+	rk_str_addc(out, '\n');
+}
+
+static const struct {
+	const char *name;
+	void (*write)(struct rk_str *out, const struct rk_report *report, const struct rk_report_head *head);
+} forms[] = { { "html", rk_report_html }, { "json", as_json }, { "junit", rk_report_junit } };
+
+/* Asks now, or judges what was kept. */
+static int measure(struct rk_call *call, int cluster, struct rk_report *report, struct rk_err *err)
+{
+	const struct rk_validate_opts opts = { rk_call_arg(call, "level"), rk_call_arg(call, "profile"), NULL };
+	const char *kept = rk_call_arg(call, "evidence");
+	const struct rk_cluster *c = &call->world->site->clusters[cluster];
+
+	if (kept)
+		return rk_validate_replay(kept, opts.level, opts.profile, call->arena, report, err);
+	if (!c->n_vms)
+		return rk_err_set(err, RK_NOT_FOUND, "cluster \"%s\" has no VMs", c->name);
+	int *vms = rk_arena_array(call->arena, (size_t)c->n_vms, sizeof(*vms));
+	for (int i = 0; i < c->n_vms; i++)
+		vms[i] = c->first_vm + i;
+	return rk_validate(call->world, &opts, vms, (size_t)c->n_vms, call->arena, report, err);
+}
+
+static int run_cluster(struct rk_call *call, struct rk_err *err)
+{
+	const char *format = rk_call_arg(call, "format"), *name = rk_call_arg(call, "C");
+	const struct rk_report_head head = { rk_arena_printf(call->arena, "cluster %s", name), rk_call_arg(call, "evidence") };
+	struct rk_str text RK_CLEANUP_STR = RK_STR_INIT;
+	struct rk_report report;
+	int cluster, rc = rk_get_cluster(call, name, &cluster, err);
+
+	if (!rc)
+		rc = measure(call, cluster, &report, err);
+	for (size_t i = 0; !rc && i < RK_ARRAY_SIZE(forms); i++) {
+		if (strcmp(forms[i].name, format ? format : "html") == 0)
+			forms[i].write(&text, &report, &head);
+	}
+	if (!rc)
+		rk_out_raw(call->out, rk_str_text(&text), text.len);
+	return rc;
+}
+
+static const struct rk_command rows[] = {
+	{ .noun = "report", .verb = "cluster", .summary = "write the acceptance report of a cluster to stdout",
+	  .description = "Asks every VM as `validate cluster` does, or judges an evidence folder that was kept, and writes one document: a self-contained page, JSON, or "
+			 "JUnit XML with a suite per rack.",
+	  .args = RK_ARGS({ .name = "C", .type = RK_ARG_CLUSTER, .required = true, .help = "cluster" }),
+	  .options = RK_ARGS({ .name = "format", .type = RK_ARG_ENUM, .help = "kind of document; html when not given", .values = "html|json|junit" },
+			     { .name = "level", .type = RK_ARG_ENUM, .help = "how much is asked", .values = "quick|standard|deep" },
+			     { .name = "profile", .type = RK_ARG_PROFILE, .help = "health profile, by name or file" },
+			     { .name = "evidence", .type = RK_ARG_FOLDER, .help = "judge this folder instead of asking; the page links to it" }),
+	  .flags = RK_CMD_RAW | RK_CMD_REMOTE, .examples = RK_EXAMPLES("report cluster a --format html", "report cluster a --format junit --level standard"),
+	  .run = run_cluster },
+};
+RK_NOUN(report, "reports", "Documents made from measurements.", rows);

@@ -1,0 +1,143 @@
+/* What all forms of a report share, and the forms that are a few lines: JSON and the map for terminals. */
+#include "provision/health/report.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "inventory/base/clock.h"
+#include "inventory/base/map.h"
+#include "inventory/base/nodeset.h"
+
+static void write_check(struct rk_jw *w, const struct rk_check *check)
+{
+	const char *head[][2] = { { "id", check->id }, { "verdict", check->verdict }, { "severity", check->severity } };
+	const char *tail[][2] = { { "folded", check->folded }, { "value", check->value }, { "expected", check->expected }, { "message", check->message },
+				  { "hint", check->hint }, { "source", check->source } };
+
+	rk_jw_object(w);
+	for (size_t i = 0; i < RK_ARRAY_SIZE(head); i++) {
+		rk_jw_key(w, head[i][0]);
+		rk_jw_str(w, head[i][1]);
+	}
+	rk_jw_key(w, "targets");
+	rk_jw_array(w);
+	for (size_t i = 0; i < check->n_targets; i++)
+		rk_jw_str(w, check->targets[i]);
+	rk_jw_end(w);
+	for (size_t i = 0; i < RK_ARRAY_SIZE(tail); i++) {
+		rk_jw_key(w, tail[i][0]);
+		rk_jw_str(w, tail[i][1]);
+	}
+	rk_jw_end(w);
+}
+
+void rk_report_checks_json(struct rk_jw *w, const struct rk_report *report)
+{
+	rk_jw_array(w);
+	for (size_t i = 0; i < report->n_checks; i++)
+		write_check(w, &report->checks[i]);
+	rk_jw_end(w);
+}
+
+void rk_report_json(struct rk_jw *w, const struct rk_report *r)
+{
+	char started[32];
+	const char *head[][2] = { { "verdict", r->verdict }, { "level", r->level }, { "profile", r->profile }, { "started", rk_time_iso(r->started_ms, started) } };
+
+	rk_jw_object(w);
+	for (size_t i = 0; i < RK_ARRAY_SIZE(head); i++) {
+		rk_jw_key(w, head[i][0]);
+		rk_jw_str(w, head[i][1]);
+	}
+	rk_jw_key(w, "seconds");
+	rk_jw_double(w, r->seconds);
+	rk_jw_key(w, "targets");
+	rk_jw_u64(w, r->targets);
+	rk_jw_key(w, "checks");
+	rk_report_checks_json(w, r);
+	rk_jw_key(w, "root_causes");
+	rk_jw_array(w);
+	for (size_t i = 0; i < r->n_root_causes; i++)
+		rk_jw_str(w, r->root_causes[i]);
+	rk_jw_end(w);
+	rk_jw_end(w);
+}
+
+/* "r01-t07" -> 7. */
+static int tray_number(const char *name)
+{
+	const char *t = name ? strrchr(name, '-') : NULL;
+
+	return t && t[1] == 't' ? atoi(t + 2) : 0;
+}
+
+static int by_place(const void *a, const void *b)
+{
+	const struct rk_seat *x = a, *y = b;
+	int c = rk_natural_cmp(x->rack, y->rack);
+
+	if (c)
+		return c;
+	return x->number != y->number ? x->number - y->number : rk_natural_cmp(x->target->name, y->target->name);
+}
+
+struct rk_seat *rk_report_seats(const struct rk_report *report, struct rk_arena *arena)
+{
+	struct rk_map *index RK_CLEANUP_MAP = rk_map_new();
+	struct rk_seat *seats = rk_arena_array(arena, report->targets + 1, sizeof(*seats));
+
+	for (size_t i = 0; i < report->targets; i++) {
+		const struct rk_target *t = &report->target_list[i];
+		seats[i] = (struct rk_seat){ t, t->rack ? t->rack : "", tray_number(t->tray ? t->tray : t->name), "pass", NULL };
+		rk_map_set(index, t->name, i);
+	}
+	/* Checks stand worst first, so the first one that names a target is its worst. */
+	for (size_t c = 0; c < report->n_checks; c++) {
+		const struct rk_check *check = &report->checks[c];
+		bool well = strcmp(check->verdict, "pass") == 0 || strcmp(check->verdict, "skipped") == 0;
+		for (size_t i = 0; !well && i < check->n_targets; i++) {
+			size_t at;
+			if (!rk_map_get(index, check->targets[i], &at) || seats[at].worst)
+				continue;
+			seats[at].verdict = check->verdict;
+			seats[at].worst = check->id;
+		}
+	}
+	qsort(seats, report->targets, sizeof(*seats), by_place);
+	return seats;
+}
+
+static char sign(const char *verdict)
+{
+	static const struct {
+		const char *verdict;
+		char sign;
+	} rows[] = { { "pass", '.' }, { "warn", 'w' }, { "unknown", '?' }, { "fail", 'X' } };
+
+	for (size_t i = 0; i < RK_ARRAY_SIZE(rows); i++) {
+		if (strcmp(rows[i].verdict, verdict) == 0)
+			return rows[i].sign;
+	}
+	return '-';
+}
+
+void rk_report_map(struct rk_str *out, const struct rk_report *report)
+{
+	enum { SIGNS_MAX = 512 };
+	RK_CLEANUP_ARENA struct rk_arena *arena = rk_arena_new();
+	const struct rk_seat *seats = rk_report_seats(report, arena);
+
+	for (size_t i = 0; i < report->targets;) {
+		const char *rack = seats[i].rack;
+		int at = 1;
+		rk_str_addf(out, "%-8s ", *rack ? rack : "-");
+		for (; i < report->targets && strcmp(seats[i].rack, rack) == 0; i++, at++) {
+			/* A blank for each tray that was not asked. */
+			for (; at < seats[i].number && at < SIGNS_MAX; at++)
+				rk_str_addc(out, ' ');
+			rk_str_addc(out, sign(seats[i].verdict));
+		}
+		rk_str_addc(out, '\n');
+	}
+	rk_str_add(out, "         trays from 1; . pass, w warn, ? unknown, X fail, blank: not asked\n");
+}

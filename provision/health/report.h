@@ -1,0 +1,29 @@
+/* A report as a document. Pure: everything goes into `out`; text of remote hosts is escaped for the form. */
+#pragma once
+#include "inventory/base/str.h"
+#include "provision/health/health.h"
+
+struct rk_report_head {
+	const char *title;    /* "cluster a" */
+	const char *evidence; /* folder beside the page with the raw answers, or NULL */
+};
+/* The keys of CLI.md, into a cell or a file: one object. */
+void rk_report_json(struct rk_jw *w, const struct rk_report *report);
+void rk_report_checks_json(struct rk_jw *w, const struct rk_report *report); /* the array alone */
+/* One self-contained page: rack map, root causes, findings, thresholds with their source. */
+void rk_report_html(struct rk_str *out, const struct rk_report *report, const struct rk_report_head *head);
+/* One suite per rack, one case per target and check. */
+void rk_report_junit(struct rk_str *out, const struct rk_report *report, const struct rk_report_head *head);
+/* Rows of text for a terminal: one line per rack, one sign per tray ('.' pass, 'w', '?', 'X' fail), with a legend. */
+void rk_report_map(struct rk_str *out, const struct rk_report *report);
+
+/* Shared by the documents: the worst verdict of each target and where it stands. */
+struct rk_seat {
+	const struct rk_target *target;
+	const char *rack;             /* "" when not known */
+	int number;                   /* of the tray in its rack, from 1; 0 = not known */
+	const char *verdict;          /* worst of its checks */
+	const char *worst;            /* id of that check, or NULL */
+};
+/* In rack and tray order, one per target of the report. In the arena. */
+struct rk_seat *rk_report_seats(const struct rk_report *report, struct rk_arena *arena);

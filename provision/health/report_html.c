@@ -1,0 +1,186 @@
+/* One self-contained page: no script, no outside file; readable in a dark browser and on paper. */
+#include <stdio.h>
+#include <string.h>
+
+#include "inventory/base/clock.h"
+#include "provision/health/report.h"
+
+static const char style[] =
+	":root{color-scheme:light dark;--fg:#1b1f24;--bg:#fff;--dim:#59636e;--line:#d1d9e0;--pass:#1a7f37;--warn:#9a6700;--unknown:#57606a;--fail:#cf222e}\n"
+	"@media (prefers-color-scheme:dark){:root{--fg:#e6edf3;--bg:#0d1117;--dim:#9198a1;--line:#3d444d;--pass:#3fb950;--warn:#d29922;--unknown:#9198a1;--fail:#f85149}}\n"
+	"body{font:15px/1.5 system-ui,sans-serif;color:var(--fg);background:var(--bg);max-width:75rem;margin:2rem auto;padding:0 1rem}\n"
+	"h1{font-size:1.5rem;margin:0}h2{font-size:1.15rem;margin:2rem 0 .5rem;border-bottom:1px solid var(--line)}\n"
+	".dim{color:var(--dim)}table{border-collapse:collapse;width:100%}th,td{text-align:left;vertical-align:top;padding:.3rem .6rem;border-bottom:1px solid var(--line)}\n"
+	"td{overflow-wrap:anywhere}.badge{display:inline-block;padding:0 .6em;border-radius:1em;border:2px solid;font-weight:600}\n"
+	".pass{color:var(--pass)}.warn{color:var(--warn)}.unknown,.skipped{color:var(--unknown)}.fail{color:var(--fail)}\n"
+	".map{width:auto}.map td,.map th{text-align:center;padding:.15rem .35rem;border:1px solid var(--line);min-width:1.6rem}\n"
+	".map th:first-child{text-align:left}.map .fail{background:var(--fail);color:var(--bg);font-weight:700}\n"
+	".map .warn,.map .unknown{font-weight:700}summary{cursor:pointer}\n"
+	"@media print{body{max-width:none;margin:0;font-size:10pt}:root{--fg:#000;--bg:#fff}details>*{display:block}h2{break-after:avoid}tr{break-inside:avoid}.map .fail{border:3px double #000}}\n";
+
+static void add_html(struct rk_str *out, const char *text)
+{
+	static const struct {
+		char c;
+		const char *name;
+	} rows[] = { { '&', "&amp;" }, { '<', "&lt;" }, { '>', "&gt;" }, { '"', "&quot;" }, { '\'', "&#39;" } };
+
+	for (; text && *text; text++) {
+		size_t i = 0;
+		while (i < RK_ARRAY_SIZE(rows) && rows[i].c != *text)
+			i++;
+		if (i < RK_ARRAY_SIZE(rows))
+			rk_str_add(out, rows[i].name);
+		else
+			rk_str_addc(out, ((unsigned char)*text < 0x20 && *text != '\n') || *text == 0x7f ? '?' : *text);
+	}
+}
+
+static void cell(struct rk_str *out, const char *text)
+{
+	rk_str_add(out, "<td>");
+	add_html(out, text && *text ? text : "-");
+	rk_str_add(out, "</td>");
+}
+
+static void add_head(struct rk_str *out, const struct rk_report *r, const struct rk_report_head *head)
+{
+	char started[32];
+
+	rk_str_add(out, "<!DOCTYPE html>\n<html lang=\"en\"><head><meta charset=\"utf-8\"><meta name=\"viewport\" content=\"width=device-width\">\n<title>");
+	add_html(out, head->title);
+	rk_str_addf(out, ": %s</title>\n<style>\n%s</style></head><body>\n<h1>", r->verdict, style);
+	add_html(out, head->title);
+	rk_str_addf(out, " <span class=\"badge %s\">%s</span></h1>\n<p class=\"dim\">%s, level %s, profile ", r->verdict, r->verdict,
+		    rk_time_iso(r->started_ms, started), r->level);
+	add_html(out, r->profile);
+	rk_str_addf(out, ", %zu targets, %.1f s</p>\n", r->targets, r->seconds);
+}
+
+static void add_causes(struct rk_str *out, const struct rk_report *r)
+{
+	if (!r->n_root_causes)
+		return;
+	rk_str_add(out, "<h2>Root causes, most fundamental first</h2>\n<ol>\n");
+	for (size_t i = 0; i < r->n_root_causes; i++) {
+		rk_str_add(out, "<li>");
+		add_html(out, r->root_causes[i]);
+		rk_str_add(out, "</li>\n");
+	}
+	rk_str_add(out, "</ol>\n");
+}
+
+static const char *sign(const char *verdict)
+{
+	static const char *const rows[][2] = { { "pass", "&#10003;" }, { "warn", "!" }, { "unknown", "?" }, { "fail", "&#10007;" } };
+
+	for (size_t i = 0; i < RK_ARRAY_SIZE(rows); i++) {
+		if (strcmp(rows[i][0], verdict) == 0)
+			return rows[i][1];
+	}
+	return "-";
+}
+
+static void map_cell(struct rk_str *out, const struct rk_seat *seat, const char *evidence)
+{
+	rk_str_addf(out, "<td class=\"%s\" title=\"", seat->verdict);
+	add_html(out, seat->target->name);
+	rk_str_addf(out, ": %s", seat->verdict);
+	if (seat->worst) {
+		rk_str_add(out, ", ");
+		add_html(out, seat->worst);
+	}
+	rk_str_add(out, "\">");
+	if (evidence) {
+		rk_str_add(out, "<a href=\"");
+		add_html(out, evidence);
+		rk_str_addc(out, '/');
+		add_html(out, seat->target->name);
+		rk_str_add(out, "/\">");
+	}
+	rk_str_addf(out, "%s%s</td>", sign(seat->verdict), evidence ? "</a>" : "");
+}
+
+enum { COLUMNS_MAX = 64 };
+
+static void add_map(struct rk_str *out, const struct rk_report *r, const struct rk_report_head *head)
+{
+	RK_CLEANUP_ARENA struct rk_arena *arena = rk_arena_new();
+	const struct rk_seat *seats = rk_report_seats(r, arena);
+	int columns = 1;
+
+	for (size_t i = 0; i < r->targets; i++)
+		columns = seats[i].number > columns && seats[i].number <= COLUMNS_MAX ? seats[i].number : columns;
+	rk_str_add(out, "<h2>Racks and trays</h2>\n<table class=\"map\"><tr><th>rack</th>");
+	for (int i = 1; i <= columns; i++)
+		rk_str_addf(out, "<th>%d</th>", i);
+	rk_str_add(out, "</tr>\n");
+	for (size_t i = 0; i < r->targets;) {
+		const char *rack = seats[i].rack;
+		int at = 1;
+		rk_str_add(out, "<tr><th>");
+		add_html(out, *rack ? rack : "-");
+		rk_str_add(out, "</th>");
+		for (; i < r->targets && strcmp(seats[i].rack, rack) == 0; i++, at++) {
+			for (; at < seats[i].number && at <= COLUMNS_MAX; at++)
+				rk_str_add(out, "<td></td>");
+			map_cell(out, &seats[i], head->evidence);
+		}
+		rk_str_add(out, "</tr>\n");
+	}
+	rk_str_add(out, "</table>\n<p class=\"dim\">&#10003; pass, ! warn, ? unknown, &#10007; fail, empty: not asked</p>\n");
+}
+
+static void check_row(struct rk_str *out, const struct rk_check *c)
+{
+	char count[32];
+
+	snprintf(count, sizeof(count), " (%zu)", c->n_targets);
+	rk_str_addf(out, "<tr><td class=\"%s\">%s</td><td>", c->verdict, c->verdict);
+	add_html(out, c->folded);
+	rk_str_addf(out, "%s</td>", count);
+	cell(out, c->id);
+	cell(out, c->value);
+	cell(out, c->expected);
+	cell(out, c->source);
+	rk_str_add(out, "<td>");
+	add_html(out, c->message);
+	if (c->hint) {
+		rk_str_add(out, ". <b>");
+		add_html(out, c->hint);
+		rk_str_add(out, "</b>");
+	}
+	rk_str_add(out, "</td></tr>\n");
+}
+
+static bool is_well(const struct rk_check *c)
+{
+	return strcmp(c->verdict, "pass") == 0 || strcmp(c->verdict, "skipped") == 0;
+}
+
+static void add_checks(struct rk_str *out, const struct rk_report *r, bool well)
+{
+	size_t n = 0;
+
+	for (size_t i = 0; i < r->n_checks; i++)
+		n += is_well(&r->checks[i]) == well;
+	if (!n)
+		return;
+	rk_str_addf(out, well ? "<h2>Passed and skipped</h2>\n<details><summary>%zu checks</summary>\n" : "<h2>Findings, worst first (%zu)</h2>\n", n);
+	rk_str_add(out, "<table><tr><th>verdict</th><th>where</th><th>check</th><th>measured</th><th>expected</th><th>threshold from</th><th>wanted, and what to do</th></tr>\n");
+	for (size_t i = 0; i < r->n_checks; i++) {
+		if (is_well(&r->checks[i]) == well)
+			check_row(out, &r->checks[i]);
+	}
+	rk_str_addf(out, "</table>%s\n", well ? "</details>" : "");
+}
+
+void rk_report_html(struct rk_str *out, const struct rk_report *report, const struct rk_report_head *head)
+{
+	add_head(out, report, head);
+	add_causes(out, report);
+	add_map(out, report, head);
+	add_checks(out, report, false);
+	add_checks(out, report, true);
+	rk_str_add(out, "</body></html>\n");
+}

@@ -1,0 +1,143 @@
+/* JUnit XML: what CI systems show. */
+#include <string.h>
+
+#include "inventory/base/map.h"
+#include "provision/health/report.h"
+
+/* XML 1.0 has no way to write most control characters. */
+static void add_xml(struct rk_str *out, const char *text)
+{
+	static const struct {
+		char c;
+		const char *name;
+	} rows[] = { { '&', "&amp;" }, { '<', "&lt;" }, { '>', "&gt;" }, { '"', "&quot;" }, { '\n', "&#10;" }, { '\t', " " } };
+
+	for (; text && *text; text++) {
+		size_t i = 0;
+		while (i < RK_ARRAY_SIZE(rows) && rows[i].c != *text)
+			i++;
+		if (i < RK_ARRAY_SIZE(rows))
+			rk_str_add(out, rows[i].name);
+		else
+			rk_str_addc(out, (unsigned char)*text < 0x20 || *text == 0x7f ? '?' : *text);
+	}
+}
+
+static void attribute(struct rk_str *out, const char *name, const char *value)
+{
+	rk_str_addf(out, " %s=\"", name);
+	add_xml(out, value);
+	rk_str_addc(out, '"');
+}
+
+struct counts {
+	size_t tests, failures, errors, skipped;
+};
+struct suite {
+	const char *rack;
+	struct counts counts;
+	struct rk_str cases;
+};
+struct suites {
+	struct suite *items;
+	size_t n, cap;
+};
+
+static void outcome(struct rk_str *out, const struct rk_check *c, const char *element)
+{
+	struct rk_str text RK_CLEANUP_STR = RK_STR_INIT;
+
+	rk_str_addf(&text, "found %s, expected %s", c->value ? c->value : "-", c->expected ? c->expected : "-");
+	rk_str_addf(out, "\n      <%s", element);
+	attribute(out, "message", rk_str_text(&text));
+	if (strcmp(element, "skipped") != 0)
+		attribute(out, "type", c->severity);
+	rk_str_addc(out, '>');
+	add_xml(out, c->message);
+	if (c->hint) {
+		rk_str_add(out, "; ");
+		add_xml(out, c->hint);
+	}
+	rk_str_addf(out, "</%s>\n    ", element);
+}
+
+/* A warning is a passed case with what it says as output. */
+static void add_case(struct suite *suite, const struct rk_check *c, const char *target)
+{
+	static const struct {
+		const char *verdict, *element;
+		size_t count;
+	} rows[] = { { "fail", "failure", offsetof(struct counts, failures) }, { "unknown", "error", offsetof(struct counts, errors) },
+		     { "skipped", "skipped", offsetof(struct counts, skipped) }, { "warn", "system-out", 0 } };
+
+	suite->counts.tests++;
+	rk_str_add(&suite->cases, "    <testcase");
+	attribute(&suite->cases, "classname", target);
+	attribute(&suite->cases, "name", c->id);
+	for (size_t i = 0; i < RK_ARRAY_SIZE(rows); i++) {
+		if (strcmp(rows[i].verdict, c->verdict) != 0)
+			continue;
+		if (rows[i].count)
+			++*(size_t *)((char *)&suite->counts + rows[i].count);
+		rk_str_addc(&suite->cases, '>');
+		if (strcmp(rows[i].element, "system-out") == 0) {
+			rk_str_add(&suite->cases, "\n      <system-out>warning: ");
+			add_xml(&suite->cases, c->message);
+			rk_str_add(&suite->cases, ": ");
+			add_xml(&suite->cases, c->value);
+			rk_str_add(&suite->cases, "</system-out>\n    ");
+		} else {
+			outcome(&suite->cases, c, rows[i].element);
+		}
+		rk_str_add(&suite->cases, "</testcase>\n");
+		return;
+	}
+	rk_str_add(&suite->cases, "/>\n");
+}
+
+static void totals(struct rk_str *out, const struct counts *c, double seconds)
+{
+	rk_str_addf(out, " tests=\"%zu\" failures=\"%zu\" errors=\"%zu\" skipped=\"%zu\" time=\"%.3f\">\n", c->tests, c->failures, c->errors, c->skipped, seconds);
+}
+
+void rk_report_junit(struct rk_str *out, const struct rk_report *r, const struct rk_report_head *head)
+{
+	RK_CLEANUP_ARENA struct rk_arena *arena = rk_arena_new();
+	struct rk_map *index RK_CLEANUP_MAP = rk_map_new(), *racks RK_CLEANUP_MAP = rk_map_new();
+	const struct rk_seat *seats = rk_report_seats(r, arena);
+	struct suites suites = { 0 };
+	struct counts all = { 0 };
+	size_t at;
+
+	for (size_t i = 0; i < r->targets; i++) {
+		if (!rk_map_get(racks, seats[i].rack, &at)) {
+			at = suites.n;
+			rk_map_set(racks, seats[i].rack, at);
+			((struct suite *)rk_vec_push(&suites))->rack = seats[i].rack;
+		}
+		rk_map_set(index, seats[i].target->name, at);
+	}
+	for (size_t c = 0; c < r->n_checks; c++) {
+		for (size_t i = 0; i < r->checks[c].n_targets; i++) {
+			if (rk_map_get(index, r->checks[c].targets[i], &at))
+				add_case(&suites.items[at], &r->checks[c], r->checks[c].targets[i]);
+		}
+	}
+	for (size_t i = 0; i < suites.n; i++) {
+		const struct counts *c = &suites.items[i].counts;
+		all = (struct counts){ all.tests + c->tests, all.failures + c->failures, all.errors + c->errors, all.skipped + c->skipped };
+	}
+	rk_str_add(out, "<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n<testsuites");
+	attribute(out, "name", head->title);
+	totals(out, &all, r->seconds);
+	for (size_t i = 0; i < suites.n; i++) {
+		rk_str_add(out, "  <testsuite");
+		attribute(out, "name", *suites.items[i].rack ? suites.items[i].rack : "no rack");
+		totals(out, &suites.items[i].counts, r->seconds);
+		rk_str_add(out, rk_str_text(&suites.items[i].cases));
+		rk_str_add(out, "  </testsuite>\n");
+		rk_str_clear(&suites.items[i].cases);
+	}
+	rk_str_add(out, "</testsuites>\n");
+	free(suites.items);
+}
