@@ -18,21 +18,38 @@ static const struct rk_argdef replay_options[] = {
 };
 static const struct rk_column columns[] = {
 	{ "verdict", RK_COL_TEXT, false }, { "level", RK_COL_TEXT, false }, { "profile", RK_COL_TEXT, false }, { "started", RK_COL_TIME, false },
-	{ "seconds", RK_COL_REAL, false }, { "targets", RK_COL_NUMBER, false }, { "checks", RK_COL_JSON, true }, { "root_causes", RK_COL_LIST, false },
+	{ "seconds", RK_COL_REAL, false }, { "targets", RK_COL_NUMBER, false }, { "checks", RK_COL_JSON, true }, { "root_causes", RK_COL_LIST, true },
 	{ NULL, RK_COL_TEXT, false },
 };
 
-/* For people: what is not well, in full; what is well or was not run, only with -v. */
-static void note_check(struct rk_call *call, const struct rk_check *check)
+static bool is_well(const struct rk_check *check)
 {
-	bool well = strcmp(check->verdict, "pass") == 0 || strcmp(check->verdict, "skipped") == 0;
+	return strcmp(check->verdict, "pass") == 0 || strcmp(check->verdict, "skipped") == 0;
+}
 
-	if (well && !call->verbose)
-		return;
-	rk_out_note(call->out, "%-8s %s (%zu): %s: %s, expected %s", check->verdict, check->folded, check->n_targets, check->id,
-		    check->value ? check->value : "-", check->expected ? check->expected : "-");
-	if (!well && check->message)
-		rk_out_note(call->out, "         wanted: %s%s%s", check->message, check->hint ? "; " : "", check->hint ? check->hint : "");
+/* Checks of the same targets that nothing was measured for, for the same reason, are one line: a probe that timed out has many. */
+static bool same_silence(const struct rk_check *a, const struct rk_check *b)
+{
+	return !a->expected && !b->expected && strcmp(a->verdict, b->verdict) == 0 && strcmp(a->folded, b->folded) == 0 && rk_streq(a->value, b->value);
+}
+
+/* For people: what is not well, in full; what is well or was not run, only with -v. Returns how many checks the lines stand for. */
+static size_t note_checks(struct rk_call *call, const struct rk_check *checks, size_t n)
+{
+	struct rk_str ids RK_CLEANUP_STR = RK_STR_INIT;
+	const struct rk_check *c = &checks[0];
+	size_t same = 1;
+
+	rk_str_add(&ids, c->id);
+	for (; same < n && same_silence(c, &checks[same]); same++)
+		rk_str_addf(&ids, " %s", checks[same].id);
+	if (is_well(c) && !call->verbose)
+		return same;
+	rk_out_note(call->out, "%-8s %s (%zu): %s: %s%s%s", c->verdict, c->folded, c->n_targets, rk_str_text(&ids), c->value ? c->value : "-",
+		    c->expected ? ", expected " : "", c->expected ? c->expected : "");
+	if (!is_well(c) && same == 1 && c->message)
+		rk_out_note(call->out, "         wanted: %s%s%s", c->message, c->hint ? "; " : "", c->hint ? c->hint : "");
+	return same;
 }
 
 /* One sign per tray; of a single target the lines above say it all. */
@@ -61,8 +78,8 @@ static void print(struct rk_call *call, const struct rk_report *r)
 	rk_cell_list(out, "root_causes", r->root_causes, r->n_root_causes);
 	for (size_t i = 0; i < r->n_root_causes; i++)
 		rk_out_note(out, "root cause %zu: %s", i + 1, r->root_causes[i]);
-	for (size_t i = 0; i < r->n_checks; i++)
-		note_check(call, &r->checks[i]);
+	for (size_t i = 0; i < r->n_checks;)
+		i += note_checks(call, &r->checks[i], r->n_checks - i);
 	note_map(call, r);
 }
 

@@ -1,0 +1,196 @@
+#include "provision/health/prometheus.h"
+
+#include <string.h>
+
+#include "inventory/base/json.h"
+
+struct export {
+	const struct rk_site *site;
+	int cluster;          /* or RK_NONE */
+	struct rk_str *out;
+};
+
+/* Label values: backslash, quote and newline are escaped. */
+static void add_label(struct rk_str *out, const char *name, const char *value, bool first)
+{
+	rk_str_addf(out, "%s%s=\"", first ? "{" : ",", name);
+	for (const char *p = value ? value : ""; *p; p++) {
+		if (*p == '\\' || *p == '"')
+			rk_str_addc(out, '\\');
+		rk_str_add(out, *p == '\n' ? "\\n" : (const char[]){ *p, '\0' });
+	}
+	rk_str_addc(out, '"');
+}
+
+/* labels: name, value, name, value, ..., NULL. */
+static void sample(struct export *x, const char *metric, const char *const *labels, double value)
+{
+	rk_str_add(x->out, metric);
+	for (size_t i = 0; labels && labels[i]; i += 2)
+		add_label(x->out, labels[i], labels[i + 1], i == 0);
+	rk_str_addf(x->out, "%s %.15g\n", labels && labels[0] ? "}" : "", value);
+}
+
+static bool shows_rack(const struct export *x, int rack)
+{
+	const struct rk_cluster *c = x->cluster >= 0 ? &x->site->clusters[x->cluster] : NULL;
+	bool found = !c;
+
+	for (int v = 0; c && v < c->n_vms && !found; v++) {
+		int tray = x->site->vms[c->first_vm + v].tray;
+		found = tray >= 0 && x->site->trays[tray].rack == rack;
+	}
+	return found;
+}
+
+static bool shows_tray(const struct export *x, int tray)
+{
+	int vm = x->site->trays[tray].vm;
+
+	return x->cluster < 0 || (vm >= 0 && x->site->vms[vm].cluster == x->cluster);
+}
+
+static void site_info(struct export *x, const char *metric)
+{
+	sample(x, metric, (const char *const[]){ "site", x->site->name, "region", x->site->region, NULL }, 1);
+}
+
+static void rack_trays(struct export *x, const char *metric)
+{
+	for (size_t r = 0; r < x->site->n_racks; r++) {
+		int counts[RK_TRAY_OFFLINE + 1] = { 0 };
+		if (!shows_rack(x, (int)r))
+			continue;
+		for (int t = 0; t < x->site->racks[r].n_trays; t++)
+			counts[rk_tray_state(x->site, x->site->racks[r].first_tray + t)]++;
+		for (int state = 0; state <= RK_TRAY_OFFLINE; state++)
+			sample(x, metric, (const char *const[]){ "rack", x->site->racks[r].name, "state", rk_tray_state_name((enum rk_tray_state)state), NULL },
+			       counts[state]);
+	}
+}
+
+static void rack_budget(struct export *x, const char *metric)
+{
+	for (size_t r = 0; r < x->site->n_racks; r++) {
+		if (shows_rack(x, (int)r))
+			sample(x, metric, (const char *const[]){ "rack", x->site->racks[r].name, NULL }, x->site->racks[r].power_kw * 1000);
+	}
+}
+
+static void rack_committed(struct export *x, const char *metric)
+{
+	for (size_t r = 0; r < x->site->n_racks; r++) {
+		if (shows_rack(x, (int)r))
+			sample(x, metric, (const char *const[]){ "rack", x->site->racks[r].name, NULL }, rk_rack_kw_committed(x->site, (int)r) * 1000);
+	}
+}
+
+static void rack_cordoned(struct export *x, const char *metric)
+{
+	for (size_t r = 0; r < x->site->n_racks; r++) {
+		if (shows_rack(x, (int)r))
+			sample(x, metric, (const char *const[]){ "rack", x->site->racks[r].name, NULL }, x->site->racks[r].cordon != NULL);
+	}
+}
+
+static void tray_state(struct export *x, const char *metric)
+{
+	for (size_t t = 0; t < x->site->n_trays; t++) {
+		const struct rk_tray *tray = &x->site->trays[t];
+		const struct rk_vm *vm = tray->vm >= 0 ? &x->site->vms[tray->vm] : NULL;
+		if (!shows_tray(x, (int)t))
+			continue;
+		sample(x, metric,
+		       (const char *const[]){ "tray", tray->name, "rack", x->site->racks[tray->rack].name, "state", rk_tray_state_name(rk_tray_state(x->site, (int)t)),
+					      "vm", vm ? vm->name : "", "cluster", vm ? x->site->clusters[vm->cluster].name : "", NULL },
+		       1);
+	}
+}
+
+/* One cluster's label set, for each cluster shown. */
+static void each_cluster(struct export *x, const char *metric, double (*value)(const struct rk_site *site, const struct rk_cluster *c))
+{
+	for (size_t i = 0; i < x->site->n_clusters; i++) {
+		const struct rk_cluster *c = &x->site->clusters[i];
+		if (x->cluster < 0 || x->cluster == (int)i)
+			sample(x, metric, (const char *const[]){ "cluster", c->name, "tenant", x->site->tenants[c->tenant].name, NULL }, value(x->site, c));
+	}
+}
+
+static double count_vms(const struct rk_site *site, const struct rk_cluster *c)
+{
+	(void)site;
+	return c->n_vms;
+}
+
+static double count_gpus(const struct rk_site *site, const struct rk_cluster *c)
+{
+	int n = 0;
+
+	for (int v = 0; v < c->n_vms; v++)
+		n += site->vms[c->first_vm + v].tray >= 0 ? site->trays[site->vms[c->first_vm + v].tray].n_gpus : 0;
+	return n;
+}
+
+static void cluster_vms(struct export *x, const char *metric)
+{
+	each_cluster(x, metric, count_vms);
+}
+
+static void cluster_gpus(struct export *x, const char *metric)
+{
+	each_cluster(x, metric, count_gpus);
+}
+
+static void cluster_state(struct export *x, const char *metric)
+{
+	for (size_t i = 0; i < x->site->n_clusters; i++) {
+		const struct rk_cluster *c = &x->site->clusters[i];
+		if (x->cluster < 0 || x->cluster == (int)i)
+			sample(x, metric, (const char *const[]){ "cluster", c->name, "state", rk_cluster_state_name(c->state), NULL }, 1);
+	}
+}
+
+/* A cluster that was never validated has no sample: that is not the same as a verdict. */
+static void cluster_verdict(struct export *x, const char *metric)
+{
+	for (size_t i = 0; i < x->site->n_clusters; i++) {
+		const struct rk_cluster *c = &x->site->clusters[i];
+		struct rk_json *json RK_CLEANUP_JSON = NULL;
+		if ((x->cluster >= 0 && x->cluster != (int)i) || !c->validation || rk_json_parse("validation", c->validation, strlen(c->validation), &json, NULL))
+			continue;
+		const char *verdict = rk_jstr(rk_jget(rk_json_root(json), "verdict")), *level = rk_jstr(rk_jget(rk_json_root(json), "level"));
+		sample(x, metric, (const char *const[]){ "cluster", c->name, "verdict", verdict, "level", level, NULL }, 1);
+	}
+}
+
+void rk_prometheus(const struct rk_site *site, int cluster, struct rk_str *out)
+{
+	static const struct {
+		const char *name, *help;
+		void (*fn)(struct export *x, const char *metric);
+	} metrics[] = {
+		{ "racksh_site_info", "The site this store describes; always 1.", site_info },
+		{ "racksh_rack_trays", "Compute trays of a rack by state.", rack_trays },
+		{ "racksh_rack_power_budget_watts", "Power budget of a rack.", rack_budget },
+		{ "racksh_rack_power_committed_watts", "Power promised to the VMs of a rack.", rack_committed },
+		{ "racksh_rack_cordoned", "Whether a rack is cordoned (1) or not (0).", rack_cordoned },
+		{ "racksh_tray_state", "State of a compute tray and who is on it; 1 for the state it is in.", tray_state },
+		{ "racksh_cluster_state", "State of a cluster; 1 for the state it is in.", cluster_state },
+		{ "racksh_cluster_vms", "VMs of a cluster.", cluster_vms },
+		{ "racksh_cluster_gpus", "GPUs of a cluster.", cluster_gpus },
+		{ "racksh_cluster_validation_verdict", "Last validation of a whole cluster; 1 for its verdict.", cluster_verdict },
+	};
+	struct export x = { site, cluster, out };
+
+	for (size_t i = 0; i < RK_ARRAY_SIZE(metrics); i++) {
+		size_t before = out->len;
+		rk_str_addf(out, "# HELP %s %s\n# TYPE %s gauge\n", metrics[i].name, metrics[i].help, metrics[i].name);
+		size_t head = out->len;
+		metrics[i].fn(&x, metrics[i].name);
+		if (out->len == head) { /* a family without samples says nothing */
+			out->len = before;
+			out->text[before] = '\0';
+		}
+	}
+}

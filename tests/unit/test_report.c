@@ -1,0 +1,131 @@
+/* Reports as documents: counts, places and escaping. What hosts say is hostile. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "inventory/base/file.h"
+#include "inventory/site_file.h"
+#include "provision/health/prometheus.h"
+#include "provision/health/report.h"
+
+static const struct rk_target targets[] = {
+	{ .name = "a-02", .kind = "vm", .rack = "r02", .cluster = "a", .tray = "r02-t03" },
+	{ .name = "a-01", .kind = "vm", .rack = "r01", .cluster = "a", .tray = "r01-t02" },
+	{ .name = "a-03", .kind = "vm", .rack = "r02", .cluster = "a", .tray = "r02-t04" },
+};
+static const char *bad[] = { "a-02" }, *odd[] = { "a-03" }, *all[] = { "a-01", "a-02", "a-03" };
+static struct rk_check checks[] = {
+	{ "gpu.x", "fail", "critical", "<script>alert(1)</script>&\x01\"'", "4", "every GPU is there", "drain it", "captures", bad, 1, "a-02" },
+	{ "ib.y", "unknown", "error", NULL, NULL, "ports", NULL, NULL, odd, 1, "a-03" },
+	{ "host.z", "warn", "warning", "5", "1", "clock", NULL, NULL, bad, 1, "a-02" },
+	{ "imex.s", "skipped", "error", "not run", NULL, "imex", NULL, NULL, odd, 1, "a-03" },
+	{ "ssh", "pass", "critical", "answers", "answers", "the target answers", NULL, NULL, all, 3, "a-[01-03]" },
+};
+static const char *causes[] = { "GPU: a-02 on r02-t03: <b>" };
+static const struct rk_report report = { "fail", "quick", "p", 1764489491000, 1.25, 3, targets, checks, 5, causes, 1 };
+static const struct rk_report_head head = { "cluster a", "kept" };
+
+static void seats_are_in_place_order_with_the_worst_check(void **state)
+{
+	RK_CLEANUP_ARENA struct rk_arena *arena = rk_arena_new();
+	const struct rk_seat *seats = rk_report_seats(&report, arena);
+
+	(void)state;
+	assert_string_equal(seats[0].target->name, "a-01");
+	assert_string_equal(seats[0].verdict, "pass");
+	assert_int_equal(seats[1].number, 3);
+	assert_string_equal(seats[1].worst, "gpu.x");
+	assert_string_equal(seats[2].verdict, "unknown");
+}
+
+static void the_map_leaves_out_trays_that_were_not_asked(void **state)
+{
+	struct rk_str out RK_CLEANUP_STR = RK_STR_INIT;
+
+	(void)state;
+	rk_report_map(&out, &report);
+	assert_non_null(strstr(rk_str_text(&out), "r01       .\nr02        X?\n"));
+}
+
+static void a_page_stands_alone_and_runs_nothing_that_hosts_say(void **state)
+{
+	struct rk_str out RK_CLEANUP_STR = RK_STR_INIT;
+
+	(void)state;
+	rk_report_html(&out, &report, &head);
+	assert_null(strstr(rk_str_text(&out), "<script"));
+	assert_null(strstr(rk_str_text(&out), "http"));
+	assert_non_null(strstr(rk_str_text(&out), "&lt;script&gt;alert(1)&lt;/script&gt;&amp;?&quot;&#39;"));
+	assert_non_null(strstr(rk_str_text(&out), "prefers-color-scheme:dark"));
+	assert_non_null(strstr(rk_str_text(&out), "@media print"));
+	assert_non_null(strstr(rk_str_text(&out), "href=\"kept/a-02/\""));
+	assert_non_null(strstr(rk_str_text(&out), ">captures<"));
+}
+
+static void junit_counts_each_target_once_per_check(void **state)
+{
+	struct rk_str out RK_CLEANUP_STR = RK_STR_INIT;
+
+	(void)state;
+	rk_report_junit(&out, &report, &head);
+	assert_non_null(strstr(rk_str_text(&out), "<testsuites name=\"cluster a\" tests=\"7\" failures=\"1\" errors=\"1\" skipped=\"1\""));
+	assert_non_null(strstr(rk_str_text(&out), "<testsuite name=\"r02\" tests=\"6\""));
+	assert_non_null(strstr(rk_str_text(&out), "found &lt;script&gt;alert(1)&lt;/script&gt;&amp;?&quot;'"));
+	assert_null(strstr(rk_str_text(&out), "\x01"));
+}
+
+static void json_has_the_keys_scripts_rely_on(void **state)
+{
+	struct rk_str out RK_CLEANUP_STR = RK_STR_INIT;
+	RK_CLEANUP_JSON struct rk_json *json = NULL;
+	struct rk_jw w;
+
+	(void)state;
+	rk_jw_init(&w, &out, 0);
+	rk_report_json(&w, &report);
+	assert_int_equal(rk_json_parse("report", rk_str_text(&out), out.len, &json, NULL), 0);
+	const struct rk_jnode *root = rk_json_root(json), *first = rk_jget(root, "checks")->child;
+	assert_string_equal(rk_jstr(rk_jget(root, "verdict")), "fail");
+	assert_int_equal(rk_jget(root, "targets")->type, RK_JNUMBER);
+	assert_string_equal(rk_jstr(rk_jget(first, "targets")->child), "a-02");
+	assert_string_equal(rk_jstr(rk_jget(first, "source")), "captures");
+}
+
+static void prometheus_text_has_help_and_type_and_is_never_empty(void **state)
+{
+	struct rk_str out RK_CLEANUP_STR = RK_STR_INIT;
+	struct rk_site *site = NULL, *empty = rk_site_new();
+	struct rk_err err RK_CLEANUP_ERR = RK_ERR_INIT;
+
+	(void)state;
+	empty->name = "e\"\\\n";
+	rk_site_seal(empty);
+	rk_prometheus(empty, RK_NONE, &out);
+	assert_non_null(strstr(rk_str_text(&out), "# TYPE racksh_site_info gauge\nracksh_site_info{site=\"e\\\"\\\\\\n\",region=\"\"} 1\n"));
+	assert_null(strstr(rk_str_text(&out), "racksh_cluster_vms"));
+	rk_site_free(empty);
+	if (rk_site_load("tests/examples/site-1.json", &site, &err))
+		fail_msg("%s", err.message);
+	rk_str_reset(&out);
+	rk_prometheus(site, RK_NONE, &out);
+	assert_non_null(strstr(rk_str_text(&out), "racksh_rack_trays{rack=\"r01\",state=\"free\"} 1"));
+	rk_site_free(site);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(seats_are_in_place_order_with_the_worst_check),
+		cmocka_unit_test(the_map_leaves_out_trays_that_were_not_asked),
+		cmocka_unit_test(a_page_stands_alone_and_runs_nothing_that_hosts_say),
+		cmocka_unit_test(junit_counts_each_target_once_per_check),
+		cmocka_unit_test(json_has_the_keys_scripts_rely_on),
+		cmocka_unit_test(prometheus_text_has_help_and_type_and_is_never_empty),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
