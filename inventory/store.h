@@ -40,6 +40,10 @@ int rk_store_set_tray_cordon(struct rk_store *store, const char *tray, const cha
 int rk_store_set_rack_cordon(struct rk_store *store, const char *rack, const char *reason, struct rk_err *err);
 int rk_store_set_tray_faulty(struct rk_store *store, const char *tray, const char *reason, struct rk_err *err);
 int rk_store_set_tray_offline(struct rk_store *store, const char *tray, const char *reason, struct rk_err *err);
+/* New hardware in the slot of a tray: its identities replace the old ones, which are retired; what a VM held by the old ones it holds by the new
+ * ones, and the VM is failed (its host is gone). RK_CONFLICT when a new identity is recorded elsewhere. */
+struct rk_tray_identity;
+int rk_store_replace_tray(struct rk_store *store, const char *tray, const struct rk_tray_identity *identity, struct rk_err *err);
 /* What a leak detector says; NULL when it is dry again. */
 int rk_store_set_tray_leak(struct rk_store *store, const char *tray, const char *what, struct rk_err *err);
 /* What a tray was seen to run: JSON object with the keys of the site's `versions`; NULL when it is no longer known. */

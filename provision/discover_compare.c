@@ -69,7 +69,7 @@ static size_t gpus_of_slot(const struct rk_compare *c, int tray, struct rk_seen_
 	return n;
 }
 
-static void view_tray(struct rk_compare *c, int tray, struct rk_tray_view *v)
+void rk_view_tray(struct rk_compare *c, int tray, struct rk_tray_view *v)
 {
 	const struct rk_tray *t = &c->site->trays[tray];
 	const struct rk_seen_tray *s = &c->seen->trays[tray];
@@ -315,7 +315,7 @@ static void compare_tray(struct rk_compare *c, int tray)
 	const struct rk_seen_tray *s = &c->seen->trays[tray];
 	struct rk_tray_view v;
 
-	view_tray(c, tray, &v);
+	rk_view_tray(c, tray, &v);
 	if (!whole_tray(c, tray, &v)) {
 		compare_text(c, tray, t->name, "serial", t->serial, s->serial, RK_EDIT_SERIAL, tray);
 		compare_gpus(c, tray, &v);

@@ -18,6 +18,7 @@ struct rk_tray_view {
 	const struct rk_seen_gpu *gpus[RK_GPUS_MAX];
 	const struct rk_seen_port *ports[RK_RAILS_MAX];
 };
+void rk_view_tray(struct rk_compare *c, int tray, struct rk_tray_view *v);
 /* Texts but the message are borrowed. */
 struct rk_proposal *rk_propose(struct rk_compare *c, const char *action, const char *object, const char *field, const char *recorded, const char *seen,
 			       const char *format, ...) __attribute__((format(printf, 7, 8)));

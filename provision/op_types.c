@@ -8,6 +8,7 @@ static const struct rk_op_type op_types[] = {
 	{ .name = "cluster.grow", .finish = rk_finish_grow },
 	{ .name = "cluster.shrink", .finish = rk_finish_shrink },
 	{ .name = "cluster.repair", .finish = rk_finish_repair },
+	{ .name = "tray.replace", .forward_only = true },
 	{ .name = "vm.power", .independent = true },
 };
 

@@ -2,7 +2,7 @@
 #pragma once
 #include "provision/op.h"
 
-extern const struct rk_step_kind rk_vm_steps[], rk_power_steps[], rk_guest_steps[], rk_nvl_steps[], rk_ib_steps[]; /* end with name == NULL */
+extern const struct rk_step_kind rk_vm_steps[], rk_power_steps[], rk_guest_steps[], rk_nvl_steps[], rk_ib_steps[], rk_tray_steps[]; /* end with name == NULL */
 
 const char *rk_param(const struct rk_step *step, const char *key); /* "" when absent */
 long rk_param_int(const struct rk_step *step, const char *key);

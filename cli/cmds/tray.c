@@ -1,7 +1,10 @@
+#include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
 
 #include "cli/cmds/common.h"
+#include "inventory/base/file.h"
+#include "provision/replace.h"
 
 static const struct rk_cluster *cluster_on(const struct rk_site *site, const struct rk_tray *t)
 {
@@ -35,7 +38,7 @@ static int list(struct rk_call *call, struct rk_err *err)
 	return 0;
 }
 
-static int show(struct rk_call *call, struct rk_err *err)
+static int one_tray(struct rk_call *call, int *ret, struct rk_err *err)
 {
 	int *trays;
 	size_t n;
@@ -44,7 +47,16 @@ static int show(struct rk_call *call, struct rk_err *err)
 	if (!rc && n != 1)
 		rc = rk_err_set(err, RK_INVALID, "\"%s\" names %zu trays, one is expected", rk_call_arg(call, "TRAY"), n);
 	if (!rc)
-		tray_row(call, trays[0]);
+		*ret = trays[0];
+	return rc;
+}
+
+static int show(struct rk_call *call, struct rk_err *err)
+{
+	int tray, rc = one_tray(call, &tray, err);
+
+	if (!rc)
+		tray_row(call, tray);
 	return rc;
 }
 
@@ -72,6 +84,87 @@ static int cordon(struct rk_call *call, struct rk_err *err)
 	if (call->dry_run)
 		return rk_select_trays(call->world->site, rk_call_arg(call, "SEL"), call->except, call->arena, &trays, &n, err);
 	return rk_in_transaction(call, set_cordons, NULL, err);
+}
+
+static int identity_of(struct rk_call *call, int tray, struct rk_tray_identity *ret, struct rk_err *err)
+{
+	const char *file = rk_call_arg(call, "identity");
+	char *text RK_CLEANUP_FREE = NULL;
+	size_t len;
+
+	if (!!file == rk_call_flag(call, "from-discovery")) {
+		rk_err_set(err, RK_INVALID, "say what the new hardware is: --from-discovery, or --identity FILE");
+		return RK_INVALID;
+	}
+	if (!file)
+		return rk_tray_discover(call->world, tray, call->arena, ret, err);
+	int rc = rk_file_read(file, RK_TRAY_IDENTITY_MAX, &text, &len, err);
+	return rc ? rc : rk_tray_identity_parse(file, text, len, call->arena, ret, err);
+}
+
+static void show_guid(struct rk_call *call, const char *object, uint64_t from, uint64_t to)
+{
+	if (from == to)
+		return;
+	rk_out_row(call->out);
+	rk_cell_text(call->out, "object", object);
+	rk_cell_text(call->out, "from", from ? rk_arena_printf(call->arena, "0x%016" PRIx64, from) : NULL);
+	rk_cell_text(call->out, "to", to ? rk_arena_printf(call->arena, "0x%016" PRIx64, to) : NULL);
+}
+
+static void show_swap(struct rk_call *call, int tray, const struct rk_tray_identity *to)
+{
+	const struct rk_tray *t = &call->world->site->trays[tray];
+	struct rk_tray_identity from;
+
+	rk_tray_identity_of(call->world->site, tray, &from);
+	rk_out_row(call->out);
+	rk_cell_text(call->out, "object", t->name);
+	rk_cell_text(call->out, "from", from.serial);
+	rk_cell_text(call->out, "to", to->serial);
+	for (int g = 0; g < t->n_gpus; g++)
+		show_guid(call, rk_arena_printf(call->arena, "%s gpu %d", t->name, g), from.gpus[g].guid, to->gpus[g].guid);
+	for (int h = 0; h < t->n_hcas; h++)
+		show_guid(call, rk_arena_printf(call->arena, "%s rail %d", t->name, h), from.ports[h], to->ports[h]);
+}
+
+static void show_steps(struct rk_call *call, int tray, const struct rk_tray_identity *to)
+{
+	struct rk_plan *plan = rk_tray_replace_plan(call->world, tray, to, call->arena);
+
+	for (size_t i = 0; i < rk_plan_count(plan); i++) {
+		const char *kind, *target, *summary;
+		int id;
+		rk_plan_step(plan, i, &id, &kind, &target, &summary);
+		rk_out_note(call->out, "would %s: %s (%s)", summary, target, kind);
+	}
+	rk_plan_free(plan);
+}
+
+static int replace(struct rk_call *call, struct rk_err *err)
+{
+	struct rk_tray_identity to;
+	int64_t op = 0;
+	int tray, rc = one_tray(call, &tray, err);
+
+	if (!rc)
+		rc = identity_of(call, tray, &to, err);
+	if (rc)
+		return rc;
+	show_swap(call, tray, &to);
+	if (call->dry_run) {
+		show_steps(call, tray, &to);
+		return 0;
+	}
+	const struct rk_tray *t = &call->world->site->trays[tray];
+	const char *name = rk_arena_strdup(call->arena, t->name), *vm = t->vm >= 0 ? rk_arena_strdup(call->arena, call->world->site->vms[t->vm].name) : NULL;
+	const char *cluster = vm ? rk_arena_strdup(call->arena, call->world->site->clusters[call->world->site->vms[t->vm].cluster].name) : NULL;
+	rc = rk_tray_replace(call->world, tray, &to, &op, err);
+	if (!rc)
+		rk_out_note(call->out, "tray %s is replaced (operation %" PRId64 ")", name, op);
+	if (!rc && vm)
+		rk_out_note(call->out, "VM %s was on it: racksh cluster repair %s %s", vm, cluster, vm);
+	return rc;
 }
 
 static int list_gpus(struct rk_call *call, struct rk_err *err)
@@ -139,6 +232,16 @@ static const struct rk_command rows[] = {
 	  .examples = RK_EXAMPLES("tray cordon r01-t[17-18] --reason 'HCA swap'"), .run = cordon },
 	{ .noun = "tray", .verb = "uncordon", .summary = "let new VMs onto trays again", .args = SEL_ARG, .flags = RK_CMD_CHANGES | RK_CMD_SELECTS,
 	  .examples = RK_EXAMPLES("tray uncordon r01-t[17-18]"), .run = cordon },
+	{ .noun = "tray", .verb = "replace", .summary = "record other hardware in the slot of a tray, and move all memberships to it", .list = true,
+	  .flags = RK_CMD_CHANGES | RK_CMD_DANGEROUS | RK_CMD_REMOTE, .args = RK_ARGS({ .name = "TRAY", .type = RK_ARG_TRAY, .required = true, .help = "name of a tray" }),
+	  .description = "The identities of the old hardware are retired and taken out of every NVLink partition and PKey; the new GPUs and ports go where the old ones were. "
+			 "A VM on the tray has lost its host: it is failed until `cluster repair`. Marks of a fault or leak go with the old hardware, a cordon stays.\n\n"
+			 "It goes forward only: what was interrupted is finished with `op resume`.\n\n"
+			 "An identity file is a tray of a site file: {\"serial\":..., \"gpus\":[{\"index\":0, \"fabricGuid\":...}], \"hcas\":[{\"rail\":0, \"portGuid\":...}]}.",
+	  .options = RK_ARGS({ .name = "from-discovery", .type = RK_ARG_NONE, .help = "take what answers in the slot now" },
+			     { .name = "identity", .type = RK_ARG_FILE, .help = "file with the identities of the new hardware; - is standard input" }),
+	  .examples = RK_EXAMPLES("tray replace r01-t05 --from-discovery --dry-run"), .run = replace,
+	  .columns = RK_COLUMNS({ "object", RK_COL_TEXT }, { "from", RK_COL_TEXT }, { "to", RK_COL_TEXT }) },
 };
 RK_NOUN(tray, "compute trays: one libvirt host each", NULL, rows);
 

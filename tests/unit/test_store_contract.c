@@ -7,6 +7,7 @@
 
 #include "inventory/base/file.h"
 #include "inventory/db.h"
+#include "inventory/tray_identity.h"
 #include "tests/contract/pg.h"
 #include "tests/contract/store_site.h"
 
@@ -628,6 +629,37 @@ static void an_older_schema_is_refused_until_it_is_migrated(void **state)
 	must(rk_store_check(old, &err));
 }
 
+static void a_replaced_tray_keeps_its_vm_and_retires_what_left(void **state)
+{
+	struct fixture *f = *state;
+	NEEDS_SERVER(f);
+	struct rk_tray_identity to;
+
+	add_cluster(f->store, "moss", "heron", 0);
+	must(try_vm(f->store, f->site, "moss", 1, 2, &err));
+	rk_tray_identity_of(f->site, 2, &to);
+	to.serial = "NEW-1";
+	for (int i = 0; i < 4; i++) {
+		to.gpus[i].guid = 0xa000000000000001u + (unsigned)i; /* the sign bit, too, is part of an identity */
+		to.ports[i] = 0xb000000000000001u + (unsigned)i;
+	}
+	must(rk_store_replace_tray(f->store, f->site->trays[2].name, &to, &err));
+	RK_CLEANUP_SITE struct rk_site *s = snapshot(f->store);
+	assert_string_equal(s->trays[2].serial, "NEW-1");
+	assert_int_equal(rk_find_gpu_guid(s, 0xa000000000000002u), s->trays[2].first_gpu + 1);
+	assert_int_equal(rk_find_hca_guid(s, 0xb000000000000004u), s->trays[2].first_hca + 3);
+	assert_int_equal(s->vms[0].state, RK_VM_FAILED);
+	must(rk_store_check(f->store, &err));
+	/* What left may be used nowhere else unnoticed, and nobody else gets what the VM holds. */
+	to.serial = "NEW-2";
+	refused(rk_store_replace_tray(f->store, f->site->trays[3].name, &to, &err), RK_CONFLICT, "is recorded in tray");
+	RK_CLEANUP_SITE struct rk_site *edited = snapshot(f->store);
+	edited->gpus[edited->trays[9].first_gpu].fabric_guid = f->site->gpus[f->site->trays[2].first_gpu].fabric_guid;
+	rk_site_seal(edited);
+	must(rk_store_put_site(f->store, edited, &err));
+	refused(rk_store_check(f->store, &err), RK_UNHEALTHY, "contradicts itself");
+}
+
 #define EACH(test, kind) { #test " (" #kind ")", test, set_up, tear_down, (void *)&(kind) }
 #define ALL(test) EACH(test, memory), EACH(test, sqlite), EACH(test, postgresql)
 
@@ -648,6 +680,7 @@ int main(void)
 		ALL(the_audit_is_kept_in_order),
 		ALL(a_renamed_cluster_takes_its_vms_along),
 		ALL(images_and_tenants_come_and_go),
+		ALL(a_replaced_tray_keeps_its_vm_and_retires_what_left),
 		ALL(a_sound_store_passes_its_check_and_its_backup_opens),
 		EACH(eight_writers_never_hold_a_thing_twice, sqlite),
 		EACH(eight_writers_never_hold_a_thing_twice, postgresql),
