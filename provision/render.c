@@ -201,7 +201,7 @@ static void render_seed(const struct job *j, const struct subject *s, struct rk_
 	const char **nodes = rk_arena_array(j->arena, j->n, sizeof(*nodes));
 	struct rk_seed_input in = {
 		.vm = s->vm, .cluster = j->spec->name, .hostname = s->vm, .mac = s->mac, .address = s->address, .user = j->spec->ssh.user,
-		.generation = s->generation, .keys = j->spec->ssh.keys, .n_keys = j->spec->ssh.n_keys, .host_key_public = s->key, .imex_nodes = nodes,
+		.generation = s->generation, .keys = j->spec->ssh.keys, .n_keys = j->spec->ssh.n_keys, .host_key_public = s->key, .imex_nodes = nodes, .user_data = j->spec->user_data,
 	};
 
 	rk_seed_of_site(&in, site);

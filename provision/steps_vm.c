@@ -107,7 +107,7 @@ static int put_seed(struct rk_world *world, struct rk_step *step, const struct r
 	struct rk_seed_input in = {
 		.vm = j->vm->name, .cluster = j->cluster->name, .hostname = j->vm->name, .mac = j->vm->mac, .address = j->vm->address,
 		.user = j->spec->ssh.user, .generation = j->vm->generation, .keys = j->spec->ssh.keys, .n_keys = j->spec->ssh.n_keys,
-		.host_key_private = step->data, .host_key_public = j->vm->host_key_public,
+		.host_key_private = step->data, .host_key_public = j->vm->host_key_public, .user_data = j->spec->user_data,
 	};
 	struct rk_seed_file *files;
 	size_t n, len;
@@ -121,6 +121,7 @@ static int put_seed(struct rk_world *world, struct rk_step *step, const struct r
 	int rc = rk_seed_image(files, n, &image, &len, err);
 	if (!rc)
 		rc = world->hv->ops->volume_put(world->hv, j->tray, world->site->pool, j->seed, image, len, err);
+	rk_seed_wipe(files, n);
 	if (image)
 		explicit_bzero(image, len);
 	return rc;

@@ -4,7 +4,7 @@ set -eu
 packages="gcc make pkg-config libvirt-dev libssh-dev libreadline-dev libjansson-dev libcmocka-dev libsqlite3-dev libpq-dev
 	libcurl4-openssl-dev libxml2-dev libisofs-dev mandoc shellcheck libvirt-daemon libvirt-daemon-driver-qemu libvirt-clients
 	qemu-system-x86 qemu-utils opensm ibsim-utils infiniband-diags openssh-server openssh-client dropbear-bin busybox-static
-	libxml2-utils jq xz-utils cpio postgresql procps git"
+	libxml2-utils jq xz-utils cpio postgresql procps git iproute2 cloud-init"
 missing=
 for p in $packages; do
 	dpkg-query -W -f '${Status}' "$p" 2>/dev/null | grep -q 'ok installed' || missing="$missing $p"
@@ -14,6 +14,12 @@ sudo=
 [ "$(id -u)" -eq 0 ] || sudo=sudo
 export DEBIAN_FRONTEND=noninteractive
 echo "installing:$missing"
+# cloud-init is here to be tested with seeds, not to configure this machine at its next boot.
+case $missing in *cloud-init*)
+	$sudo mkdir -p /etc/cloud
+	$sudo touch /etc/cloud/cloud-init.disabled
+	;;
+esac
 $sudo apt-get -o DPkg::Lock::Timeout=600 update -qq
 # shellcheck disable=SC2086 # a list of names
 $sudo env DEBIAN_FRONTEND=noninteractive apt-get -o DPkg::Lock::Timeout=600 install -y -qq --no-install-recommends $missing >/dev/null

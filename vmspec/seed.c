@@ -1,20 +1,8 @@
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
-#include <sys/types.h>
-#include <time.h>
 
-#include <pthread.h>
-#include <stdint.h>
-
-/* The header then defines struct burn_source itself; libburn is not needed. */
-#define LIBISOFS_WITHOUT_LIBBURN
-#include <libisofs/libisofs.h>
-
+#include "inventory/base/digest.h"
 #include "vmspec/vmspec.h"
-
-/* ---- the files -------------------------------------------------------------------------------------------------------------- */
 
 /* The code point at *text, which is moved behind it; U+FFFD for a byte that is no UTF-8. */
 static unsigned code_point(const char **text)
@@ -70,24 +58,109 @@ static void keys(struct rk_str *out, int indent, const struct rk_seed_input *in)
 	}
 }
 
-static void user_data(struct rk_str *out, const struct rk_seed_input *in)
+/* The host key that is pinned. Sealed: it has been taken, and nothing may delete or replace it. */
+static void host_key(struct rk_str *out, const struct rk_seed_input *in)
 {
-	rk_str_add(out, "#cloud-config\n");
-	rk_str_addf(out, "ssh_pwauth: false\ndisable_root: %s\n", strcmp(in->user, "root") == 0 ? "false" : "true");
-	rk_str_add(out, "ssh_deletekeys: true\nssh_genkeytypes: []\nssh_keys:\n  ed25519_private: |\n");
+	if (in->sealed) {
+		rk_str_add(out, "ssh_deletekeys: false\nssh_genkeytypes: [ed25519]\n");
+		return;
+	}
+	/* With keys given, cloud-init deletes those that are there and makes none of its own. */
+	rk_str_add(out, "ssh_deletekeys: true\nssh_keys:\n  ed25519_private: |\n");
 	literal(out, 4, in->host_key_private ? in->host_key_private : "(made at create)\n");
 	rk_str_add(out, "  ed25519_public: ");
 	quoted(out, in->host_key_public ? in->host_key_public : "(made at create)");
 	rk_str_addc(out, '\n');
+}
+
+static void login(struct rk_str *out, const struct rk_seed_input *in)
+{
+	bool root = strcmp(in->user, "root") == 0;
+
 	rk_str_add(out, "users:\n  - name: ");
 	quoted(out, in->user);
-	rk_str_add(out, strcmp(in->user, "root") == 0 ? "\n" : "\n    shell: /bin/bash\n    sudo: \"ALL=(ALL) NOPASSWD:ALL\"\n    lock_passwd: true\n");
+	rk_str_add(out, root ? "\n" : "\n    shell: /bin/bash\n    sudo: \"ALL=(ALL) NOPASSWD:ALL\"\n    lock_passwd: true\n");
 	keys(out, 4, in);
 	keys(out, 0, in);
+}
+
+static void cloud_config(struct rk_str *out, const struct rk_seed_input *in)
+{
+	rk_str_add(out, "#cloud-config\n");
+	rk_str_addf(out, "ssh_pwauth: false\ndisable_root: %s\n", strcmp(in->user, "root") == 0 ? "false" : "true");
+	host_key(out, in);
+	login(out, in);
 	rk_str_add(out, "write_files:\n  - path: /etc/nvidia-imex/nodes_config.cfg\n    permissions: \"0644\"\n    content: |\n");
 	for (size_t i = 0; i < in->n_imex_nodes; i++)
 		rk_str_addf(out, "      %s\n", in->imex_nodes[i]);
 	rk_str_add(out, "runcmd:\n  - [systemctl, enable, --now, nvidia-imex.service]\n");
+}
+
+/* As long as it was before it was sealed, so that the image can be written over the one that the guest has. */
+static void sealed_config(struct rk_str *out, const struct rk_seed_input *in)
+{
+	struct rk_str before RK_CLEANUP_STR = RK_STR_INIT;
+	struct rk_seed_input open = *in;
+	size_t start = out->len;
+
+	open.sealed = false;
+	cloud_config(&before, &open);
+	cloud_config(out, in);
+	while (out->len - start < before.len)
+		rk_str_addc(out, out->len - start + 1 == before.len ? '\n' : '#');
+	explicit_bzero(before.text, before.cap);
+}
+
+/* ---- parts -------------------------------------------------------------------------------------------------------------------------- */
+
+/* Lines of 76 characters, as mail wants them. */
+static void base64_lines(struct rk_str *out, const char *text)
+{
+	struct rk_str all RK_CLEANUP_STR = RK_STR_INIT;
+
+	rk_base64_add(&all, text, strlen(text));
+	for (size_t i = 0; i < all.len; i += 76)
+		rk_str_addf(out, "%.76s\n", all.text + i);
+}
+
+static void part(struct rk_str *out, const char *boundary, const char *type, const char *more)
+{
+	rk_str_addf(out, "--%s\nContent-Type: %s; charset=\"utf-8\"\nMIME-Version: 1.0\n%s\n", boundary, type, more);
+}
+
+/* racksh's part first. The user's lists are appended, what both set stays racksh's: a pinned host key is worth nothing when it can be
+ * overwritten by accident. */
+static void several_parts(struct rk_str *out, const char *own, const char *user)
+{
+	bool script = rk_starts_with(user, "#!");
+	char digest[65], boundary[48];
+
+	/* No line of a part begins with it: of racksh's own because of its words, of the user's because that is base64. */
+	rk_sha256_hex(user, strlen(user), digest);
+	snprintf(boundary, sizeof(boundary), "=_racksh_%.32s", digest);
+	rk_str_addf(out, "Content-Type: multipart/mixed; boundary=\"%s\"\nMIME-Version: 1.0\n\n", boundary);
+	part(out, boundary, "text/cloud-config", "Content-Transfer-Encoding: 7bit\n");
+	rk_str_add(out, own);
+	part(out, boundary, script ? "text/x-shellscript" : "text/cloud-config",
+	     script ? "Content-Transfer-Encoding: base64\nContent-Disposition: attachment; filename=\"user-data\"\n"
+		    : "Content-Transfer-Encoding: base64\nX-Merge-Type: list(append)+dict(no_replace,recurse_list)+str()\n");
+	base64_lines(out, user);
+	rk_str_addf(out, "--%s--\n", boundary);
+}
+
+static void user_data(struct rk_str *out, const struct rk_seed_input *in)
+{
+	struct rk_str own RK_CLEANUP_STR = RK_STR_INIT;
+
+	if (in->sealed)
+		sealed_config(&own, in);
+	else
+		cloud_config(&own, in);
+	if (in->user_data)
+		several_parts(out, rk_str_text(&own), in->user_data);
+	else
+		rk_str_addn(out, own.text, own.len);
+	explicit_bzero(own.text, own.cap);
 }
 
 static void meta_data(struct rk_str *out, const struct rk_seed_input *in)
@@ -179,119 +252,8 @@ void rk_seed_files(const struct rk_seed_input *in, struct rk_arena *arena, struc
 	*ret_n = RK_ARRAY_SIZE(files);
 }
 
-/* ---- the image --------------------------------------------------------------------------------------------------------------- */
-
-static int iso_failed(int code, const char *what, struct rk_err *err)
+void rk_seed_wipe(struct rk_seed_file *files, size_t n)
 {
-	return rk_err_set(err, RK_FAILED, "cannot make the seed image: %s: %s", what, iso_error_to_msg(code));
-}
-
-static int add_file(IsoImage *image, const struct rk_seed_file *file, struct rk_err *err)
-{
-	IsoStream *stream = NULL;
-	IsoFile *node = NULL;
-	size_t len = strlen(file->text);
-	unsigned char *copy = rk_xmalloc(len);
-
-	memcpy(copy, file->text, len);
-	int code = iso_memory_stream_new(copy, len, &stream);
-	if (code < 0) {
-		free(copy);
-		return iso_failed(code, "stream", err);
-	}
-	code = iso_tree_add_new_file(iso_image_get_root(image), file->name, stream, &node);
-	if (code < 0) {
-		iso_stream_unref(stream);
-		return iso_failed(code, file->name, err);
-	}
-	iso_node_set_mtime(ISO_NODE(node), 0);
-	iso_node_set_atime(ISO_NODE(node), 0);
-	iso_node_set_ctime(ISO_NODE(node), 0);
-	iso_node_set_permissions(ISO_NODE(node), 0400);
-	iso_node_set_uid(ISO_NODE(node), 0);
-	iso_node_set_gid(ISO_NODE(node), 0);
-	return 0;
-}
-
-/* Same input, same bytes: every time stamp is fixed. */
-static void fix_times(IsoWriteOpts *opts)
-{
-	iso_write_opts_set_iso_level(opts, 1);
-	iso_write_opts_set_rockridge(opts, 1);
-	iso_write_opts_set_joliet(opts, 1);
-	iso_write_opts_set_replace_timestamps(opts, 1);
-	iso_write_opts_set_default_timestamp(opts, 0);
-	iso_write_opts_set_always_gmt(opts, 1);
-	iso_write_opts_set_pvd_times(opts, 0, 0, 0, 0, (char *)"1970010100000000");
-}
-
-static int read_source(struct burn_source *source, struct rk_str *out, struct rk_err *err)
-{
-	unsigned char block[2048];
-	int n;
-
-	while ((n = source->read_xt ? source->read_xt(source, block, sizeof(block)) : source->read(source, block, sizeof(block))) == (int)sizeof(block))
-		rk_str_addn(out, (const char *)block, sizeof(block));
-	return n < 0 ? rk_err_set(err, RK_FAILED, "cannot make the seed image: it ended early") : 0;
-}
-
-static int write_image(IsoImage *image, struct rk_str *out, struct rk_err *err)
-{
-	IsoWriteOpts *opts = NULL;
-	struct burn_source *source = NULL;
-	int code = iso_write_opts_new(&opts, 0);
-
-	if (code < 0)
-		return iso_failed(code, "options", err);
-	fix_times(opts);
-	code = iso_image_create_burn_source(image, opts, &source);
-	iso_write_opts_free(opts);
-	if (code < 0)
-		return iso_failed(code, "source", err);
-	int rc = read_source(source, out, err);
-	source->free_data(source);
-	free(source);
-	return rc;
-}
-
-/* libisofs keeps its message queue and inode counters in process-wide state. */
-static pthread_mutex_t one_at_a_time = PTHREAD_MUTEX_INITIALIZER;
-
-static int make_image(const struct rk_seed_file *files, size_t n, void **ret, size_t *ret_len, struct rk_err *err)
-{
-	struct rk_str out = RK_STR_INIT;
-	IsoImage *image = NULL;
-	int rc = 0, code = iso_init();
-
-	if (code < 0)
-		return iso_failed(code, "library", err);
-	code = iso_image_new("cidata", &image);
-	if (code < 0)
-		return iso_failed(code, "image", err);
-	iso_set_msgs_severities((char *)"NEVER", (char *)"NEVER", (char *)"racksh");
-	iso_image_set_volume_id(image, "cidata");
-	iso_node_set_mtime(ISO_NODE(iso_image_get_root(image)), 0);
-	iso_node_set_atime(ISO_NODE(iso_image_get_root(image)), 0);
-	iso_node_set_ctime(ISO_NODE(iso_image_get_root(image)), 0);
-	for (size_t i = 0; !rc && i < n; i++)
-		rc = add_file(image, &files[i], err);
-	if (!rc)
-		rc = write_image(image, &out, err);
-	iso_image_unref(image);
-	if (!rc) {
-		*ret_len = out.len;
-		*ret = rk_str_steal(&out);
-	}
-	if (out.text)
-		explicit_bzero(out.text, out.cap);
-	rk_str_clear(&out);
-	return rc;
-}
-
-int rk_seed_image(const struct rk_seed_file *files, size_t n, void **ret, size_t *ret_len, struct rk_err *err)
-{
-	pthread_mutex_lock(&one_at_a_time);
-	int rc = make_image(files, n, ret, ret_len, err);
-	pthread_mutex_unlock(&one_at_a_time);
-	return rc;
+	for (size_t i = 0; i < n; i++)
+		explicit_bzero(files[i].text, strlen(files[i].text));
 }

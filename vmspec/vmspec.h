@@ -132,13 +132,16 @@ struct rk_seed_input {
 	const char *const *keys; size_t n_keys;
 	const char *host_key_private, *host_key_public; /* OpenSSH forms; private NULL renders "(made at create)" */
 	const char *const *imex_nodes; size_t n_imex_nodes; /* same list in the same order on every VM of the partition */
+	const char *user_data;            /* a cloud-config or script of the user's own, merged after racksh's part; or NULL */
+	bool sealed;                      /* the guest has taken its key: the same files without it, each of the same length */
 };
 /* Fills what the site fixes: gateway, prefix length, user network, name servers. */
 void rk_seed_of_site(struct rk_seed_input *in, const struct rk_site *site);
 struct rk_seed_file {
 	const char *name;                 /* meta-data, user-data, network-config */
-	const char *text;
+	char *text;                       /* in the arena */
 };
+void rk_seed_wipe(struct rk_seed_file *files, size_t n); /* the texts hold the private host key */
 void rk_seed_files(const struct rk_seed_input *in, struct rk_arena *arena, struct rk_seed_file **ret, size_t *ret_n);
 /* ISO 9660 image labelled cidata (libisofs), byte-identical for the same input. malloc'ed. */
 int rk_seed_image(const struct rk_seed_file *files, size_t n, void **ret, size_t *ret_len, struct rk_err *err);

@@ -101,6 +101,62 @@ static void a_private_key_that_is_not_made_yet_is_only_named(void **state)
 	assert_null(strstr(text, "first line"));
 }
 
+static void a_sealed_seed_has_no_key_and_the_same_length(void **state)
+{
+	struct rk_arena *arena RK_CLEANUP_ARENA = rk_arena_new();
+	struct rk_seed_input in = input();
+	static const char *const parts[] = { NULL, "#!/bin/sh\ntrue\n" };
+
+	(void)state;
+	for (size_t i = 0; i < RK_ARRAY_SIZE(parts); i++) {
+		in.user_data = parts[i];
+		in.sealed = false;
+		size_t before = strlen(render(&in, arena, "user-data"));
+		in.sealed = true;
+		const char *text = render(&in, arena, "user-data");
+		assert_int_equal(strlen(text), before);
+		assert_null(strstr(text, "first line"));
+		assert_null(strstr(text, "ed25519_private"));
+		assert_null(strstr(text, "CCCC"));
+		assert_non_null(strstr(text, "ssh_deletekeys: false\n"));
+		assert_string_equal(render(&in, arena, "meta-data"), "instance-id: \"a-01-g3\"\nlocal-hostname: \"a-01\"\n");
+	}
+}
+
+static void a_users_part_follows_as_base64_with_the_merge_that_lets_racksh_win(void **state)
+{
+	struct rk_arena *arena RK_CLEANUP_ARENA = rk_arena_new();
+	struct rk_seed_input in = input();
+
+	(void)state;
+	in.user_data = "#cloud-config\npackages: [jq]\n";
+	const char *text = render(&in, arena, "user-data");
+	assert_true(rk_starts_with(text, "Content-Type: multipart/mixed; boundary=\"=_racksh_"));
+	const char *own = strstr(text, "#cloud-config\nssh_pwauth: false\n"), *user = strstr(text, "I2Nsb3VkLWNvbmZpZwpwYWNrYWdlczogW2pxXQo=\n--=_racksh_");
+	assert_non_null(own);
+	assert_non_null(user);
+	assert_true(own < user);
+	assert_non_null(strstr(text, "X-Merge-Type: list(append)+dict(no_replace,recurse_list)+str()\n"));
+	in.user_data = "#!/bin/sh\ntrue\n";
+	text = render(&in, arena, "user-data");
+	assert_non_null(strstr(text, "Content-Type: text/x-shellscript;"));
+	assert_null(strstr(text, "Merge-Type"));
+}
+
+static void wiped_files_are_empty(void **state)
+{
+	struct rk_arena *arena RK_CLEANUP_ARENA = rk_arena_new();
+	const struct rk_seed_input in = input();
+	struct rk_seed_file *files;
+	size_t n;
+
+	(void)state;
+	rk_seed_files(&in, arena, &files, &n);
+	rk_seed_wipe(files, n);
+	for (size_t i = 0; i < n; i++)
+		assert_string_equal(files[i].text, "");
+}
+
 static void every_generation_is_a_new_instance(void **state)
 {
 	struct rk_arena *arena RK_CLEANUP_ARENA = rk_arena_new();
@@ -388,6 +444,9 @@ int main(void)
 		cmocka_unit_test(the_files_of_a_vm_are_the_golden_ones),
 		cmocka_unit_test(root_gets_no_sudo_and_stays_enabled),
 		cmocka_unit_test(a_private_key_that_is_not_made_yet_is_only_named),
+		cmocka_unit_test(a_sealed_seed_has_no_key_and_the_same_length),
+		cmocka_unit_test(a_users_part_follows_as_base64_with_the_merge_that_lets_racksh_win),
+		cmocka_unit_test(wiped_files_are_empty),
 		cmocka_unit_test(every_generation_is_a_new_instance),
 		cmocka_unit_test(each_kind_of_network_has_its_addresses),
 		cmocka_unit_test(a_value_cannot_leave_its_quotes),
