@@ -111,7 +111,8 @@ void rk_sim_forget(struct rk_sim *sim)
 
 /* ---- calls and faults ------------------------------------------------------------------------------------------------------------ */
 
-static const char *const mode_words[] = { [RK_SIM_FAIL] = "fail", [RK_SIM_HANG] = "hang", [RK_SIM_LIE] = "lie", [RK_SIM_LOST] = "lost", [RK_SIM_CRASH] = "crash" };
+static const char *const mode_words[] = { [RK_SIM_FAIL] = "fail", [RK_SIM_HANG] = "hang", [RK_SIM_LIE] = "lie", [RK_SIM_LOST] = "lost", [RK_SIM_CRASH] = "crash",
+					   [RK_SIM_DROP] = "drop" };
 
 static struct rk_sim_fault *fault_for(struct rk_sim *sim, const char *what, const char *target)
 {
@@ -194,11 +195,12 @@ static int add_one(struct rk_sim *sim, const char *text, struct rk_err *err)
 	for (size_t i = RK_SIM_FAIL; word && i < RK_ARRAY_SIZE(mode_words); i++)
 		if (strcmp(word, mode_words[i]) == 0)
 			mode = i;
-	if (!mode || f.nth < 0 || !*f.call) {
+	bool aimless = mode == RK_SIM_DROP && (strcmp(f.call, "hv.define") != 0 || *at != ':' || !at[1]);
+	if (!mode || aimless || f.nth < 0 || !*f.call) {
 		free(f.call);
 		free(f.target);
 		rk_err_set(err, RK_INVALID, "\"%s\" is no fault of the twin", text);
-		rk_err_hint(err, "PLANE.CALL[@TARGET][#N]=fail|hang|lie|lost|crash[:MESSAGE], call#K=..., gpu-leave@TRAY/INDEX, link-down@TRAY/RAIL and others: racksh-fabric(7)");
+		rk_err_hint(err, "PLANE.CALL[@TARGET][#N]=fail|hang|lie|lost|crash[:MESSAGE], hv.define...=drop:ELEMENT, call#K=..., gpu-leave@TRAY/INDEX, link-down@TRAY/RAIL and others: racksh-fabric(7)");
 		return RK_INVALID;
 	}
 	f.mode = (enum rk_sim_mode)mode;

@@ -18,7 +18,8 @@ int rk_sim_ib(struct rk_sim *sim, const struct rk_driver_env *env, struct rk_ib 
 int rk_sim_guest_run(struct rk_sim *sim, const struct rk_site *site, int tray, const char *const *argv, struct rk_ssh_result *result, struct rk_err *err);
 /* The same of the host that a tray is. */
 int rk_sim_host_run(struct rk_sim *sim, const struct rk_site *site, int tray, const char *const *argv, struct rk_ssh_result *result, struct rk_err *err);
-/* --sim-fault SPEC (racksh-fabric(7)): "PLANE.CALL[@TARGET][#N]=fail|hang|lie|lost|crash[:MESSAGE]" or "call#K=fail|lost" for the K-th driver call of
+/* --sim-fault SPEC (racksh-fabric(7)): "PLANE.CALL[@TARGET][#N]=fail|hang|lie|lost|crash[:MESSAGE]" "hv.define[@TRAY]=drop:ELEMENT" (a host whose libvirt does not know an element, or "@ATTRIBUTE", and keeps quiet about it),
+ * or "call#K=fail|lost" for the K-th driver call of
  * any kind; "gpu-leave@TRAY/INDEX", "gpu-missing@TRAY/INDEX", "link-down@TRAY/RAIL", "tray-swapped@TRAY",
  * "trays-exchanged@TRAY+TRAY", "cables-crossed@TRAY+TRAY/RAIL" change the twin itself. Several with ','.
  * crash: this process dies like from kill -9 as soon as the call took effect. */

@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "provision/sim_impl.h"
+#include "vmspec/xmltree.h"
 
 struct sim_hv {
 	struct rk_hv hv;
@@ -144,6 +145,24 @@ static bool one_runs(const struct rk_sim *sim, const struct rk_hv *hv, int tray,
 	return false;
 }
 
+/* What a host keeps that passes over what it does not know. */
+static int kept_by_host(const struct rk_sim_call *call, const char *xml, struct rk_arena *arena, const char **ret, struct rk_err *err)
+{
+	struct rk_str text RK_CLEANUP_STR = RK_STR_INIT;
+	rk_xml *doc RK_CLEANUP_XML = NULL;
+
+	*ret = xml;
+	if (call->mode != RK_SIM_DROP)
+		return 0;
+	int rc = rk_xml_parse("the domain", xml, &doc, err);
+	if (rc)
+		return rc;
+	rk_xdrop(rk_xroot(doc), call->message);
+	rc = rk_xml_write(doc, &text, err);
+	*ret = rk_arena_strdup(arena, rk_str_text(&text));
+	return rc;
+}
+
 static int define(struct rk_hv *hv, int tray, const char *xml, struct rk_arena *arena, const char **ret_xml, struct rk_err *err)
 {
 	const char *name = element(xml, "<name>", "</name>", arena);
@@ -155,11 +174,12 @@ static int define(struct rk_hv *hv, int tray, const char *xml, struct rk_arena *
 	if (!name)
 		return rk_sim_leave(&call, rk_err_set(err, RK_INVALID, "XML error: the domain has no name"), err);
 	char *key RK_CLEANUP_FREE = domain_key(hv, tray, name);
-	const char *was = rk_sim_get(call.sim, key);
-	char *value RK_CLEANUP_FREE = rk_xasprintf("%c%s", was ? was[0] : 'S', xml);
+	const char *was = rk_sim_get(call.sim, key), *kept;
+	rc = kept_by_host(&call, xml, arena, &kept, err);
+	char *value RK_CLEANUP_FREE = rk_xasprintf("%c%s", was ? was[0] : 'S', kept);
 	rk_sim_set(&call, key, value, 0);
-	*ret_xml = rk_arena_strdup(arena, xml);
-	return rk_sim_leave(&call, 0, err);
+	*ret_xml = rk_arena_strdup(arena, kept);
+	return rk_sim_leave(&call, rc, err);
 }
 
 /* Sets a domain running or stopped; the guest's SSH follows after the boot. */

@@ -23,7 +23,7 @@ static const struct rule {
 	{ "features", "gic", { NULL }, { "@version" }, false },
 	{ "features", "ras", { NULL }, { "@state" }, true },
 	{ "", "cpu", { NULL }, { "@mode", "topology@sockets", "topology@cores", "topology@threads", "topology@clusters" }, true },
-	{ "cpu/numa", "cell", { "@id" }, { "@cpus", "@memory" }, true },
+	{ "cpu/numa", "cell", { "@id" }, { "@cpus", "@memory", "distances/sibling@value" }, true },
 	{ "memoryBacking/hugepages", "page", { "@nodeset" }, { "@size", "@unit" }, true },
 	{ "memoryBacking", "locked", { NULL }, { "" }, true },
 	{ "cputune", "vcpupin", { "@vcpu" }, { "@cpuset" }, true },

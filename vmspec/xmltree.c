@@ -200,6 +200,32 @@ void rk_xraw(rk_xnode *node, const char *text)
 	xmlAddChild(node, content);
 }
 
+/* The next node in document order within root; skip: not below node. */
+static xmlNode *following(const xmlNode *root, xmlNode *node, bool skip)
+{
+	if (!skip && node->children)
+		return node->children;
+	while (node != root && !node->next)
+		node = node->parent;
+	return node == root ? NULL : node->next;
+}
+
+void rk_xdrop(rk_xnode *root, const char *name)
+{
+	bool attribute = *name == '@';
+
+	for (xmlNode *node = root->children ? root->children : NULL, *next; node; node = next) {
+		bool out = !attribute && node->type == XML_ELEMENT_NODE && strcmp((const char *)node->name, name) == 0;
+		next = following(root, node, out);
+		if (attribute && node->type == XML_ELEMENT_NODE)
+			xmlUnsetProp(node, BAD_CAST(name + 1));
+		if (!out)
+			continue;
+		xmlUnlinkNode(node);
+		xmlFreeNode(node);
+	}
+}
+
 static rk_xnode *named(xmlNode *node, const char *name, size_t n)
 {
 	while (node && !(node->type == XML_ELEMENT_NODE && strlen((const char *)node->name) == n && memcmp(node->name, name, n) == 0))

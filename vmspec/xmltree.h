@@ -34,6 +34,8 @@ void rk_xns(rk_xnode *node, const char *prefix, const char *uri);
  * that many documents have in common. A raw part cannot be read back from the tree. */
 void rk_xinner(rk_xnode *node, int level, struct rk_str *out);
 void rk_xraw(rk_xnode *node, const char *text);
+/* Takes out every element of that local name below node, or with "@name" every attribute of that name. */
+void rk_xdrop(rk_xnode *node, const char *name);
 /* Appends the indented text without a declaration. RK_INVALID when a text held bytes that XML cannot carry. */
 int rk_xml_write(rk_xml *xml, struct rk_str *out, struct rk_err *err);
 
