@@ -12,6 +12,7 @@
 #include "cli/stage.h"
 #include "inventory/base/clock.h"
 #include "inventory/site_file.h"
+#include "provision/op.h"
 #include "provision/sim.h"
 
 enum { JOBS_DEFAULT = 64 };
@@ -188,6 +189,9 @@ int rk_app_world(struct rk_app *app, bool write, struct rk_err *err)
 		rk_world_close(&app->world);
 	app->opened = true;
 	rk_app_prepare(app);
+	/* A twin in memory ends with this process: nobody else could finish or undo anything of it. */
+	app->world.detach = app->globals.sim && !app->globals.sim_state ? NULL : rk_app_detach;
+	app->world.detach_ctx = app;
 	if (app->globals.sim) {
 		rc = open_twin(app, err);
 		app->writable = true;
@@ -344,6 +348,17 @@ static void write_audit(struct rk_app *app, const struct rk_parsed *p, int rc)
 		rk_store_audit(app->world.store, command_text(p, &text), rk_class_name(rc), 0, NULL);
 }
 
+/* What stands on the line. A change is also the moment to undo what was never confirmed and is watched by nobody any more. */
+static int set_limits(struct rk_app *app, const struct rk_globals *g, bool changes, struct rk_err *err)
+{
+	struct rk_world *w = &app->world;
+
+	w->wait = !g->no_wait;
+	w->confirm_ms = 0;
+	rk_world_limits(w, g->jobs ? g->jobs : JOBS_DEFAULT, g->timeout_s * 1000);
+	return changes && w->store ? rk_op_sweep(w, err) : 0;
+}
+
 static int run_command(struct rk_app *app, const struct rk_parsed *p, struct rk_out *out, struct rk_err *err)
 {
 	struct rk_arena *arena RK_CLEANUP_ARENA = rk_arena_new();
@@ -354,7 +369,9 @@ static int run_command(struct rk_app *app, const struct rk_parsed *p, struct rk_
 		rc = rk_app_world(app, changes || ((p->command->flags & RK_CMD_RECORDS) && !p->globals.read_only), err);
 	if (rc)
 		return rc;
-	app->world.wait = !p->globals.no_wait;
+	rc = set_limits(app, &p->globals, changes, err);
+	if (rc)
+		return rc;
 	app->world.progress = p->globals.quiet || p->globals.format == RK_FORMAT_JSON ? NULL : progress_line;
 	struct rk_call call = {
 		.command = p->command, .parsed = p, .app = app, .world = &app->world, .arena = arena, .out = out, .emit = emit, .except = p->globals.except,

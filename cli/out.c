@@ -9,7 +9,14 @@
 void rk_out_init(struct rk_out *out, const struct rk_command *command)
 {
 	*out = (struct rk_out){ .command = command };
-	for (const struct rk_column *c = command->columns; c && c->key; c++)
+	rk_out_columns(out, command->columns);
+}
+
+void rk_out_columns(struct rk_out *out, const struct rk_column *columns)
+{
+	out->columns = columns;
+	out->n_columns = 0;
+	for (const struct rk_column *c = columns; c && c->key; c++)
 		out->n_columns++;
 }
 
@@ -51,7 +58,7 @@ static struct rk_cell *cell(struct rk_out *out, const char *key)
 {
 	rk_out_finish(out);
 	for (size_t i = 0; i < out->n_columns; i++)
-		if (strcmp(out->command->columns[i].key, key) == 0)
+		if (strcmp(out->columns[i].key, key) == 0)
 			return &out->cells[(out->n_rows - 1) * out->n_columns + i];
 	fprintf(stderr, "racksh: bug: %s has no column \"%s\"\n", out->command->noun, key);
 	abort();
@@ -190,7 +197,7 @@ void rk_out_json(const struct rk_out *out, FILE *to)
 	for (size_t r = 0; r < out->n_rows; r++) {
 		fputs(r ? ",\n {" : "{", to);
 		for (size_t c = 0; c < out->n_columns; c++)
-			fprintf(to, "%s\"%s\":%s", c ? "," : "", out->command->columns[c].key, at(out, r, c)->json ? at(out, r, c)->json : "null");
+			fprintf(to, "%s\"%s\":%s", c ? "," : "", out->columns[c].key, at(out, r, c)->json ? at(out, r, c)->json : "null");
 		fputs("}", to);
 	}
 	fputs(out->command->list ? "]\n" : "\n", to);
@@ -209,7 +216,7 @@ static void csv_field(FILE *to, const char *text)
 void rk_out_csv(const struct rk_out *out, FILE *to)
 {
 	for (size_t c = 0; c < out->n_columns; c++)
-		fprintf(to, "%s%s", c ? "," : "", out->command->columns[c].key);
+		fprintf(to, "%s%s", c ? "," : "", out->columns[c].key);
 	fputs("\n", to);
 	for (size_t r = 0; r < out->n_rows; r++) {
 		for (size_t c = 0; c < out->n_columns; c++) {

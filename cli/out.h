@@ -7,6 +7,9 @@
 #include "inventory/base/json.h"
 
 struct rk_out;
+struct rk_column;
+/* Before the first row: this call prints other columns than its command's (a dry run that prints a plan). */
+void rk_out_columns(struct rk_out *out, const struct rk_column *columns);
 void rk_out_row(struct rk_out *out);
 void rk_cell_text(struct rk_out *out, const char *key, const char *value);   /* NULL = unknown */
 void rk_cell_number(struct rk_out *out, const char *key, long long value);

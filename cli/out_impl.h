@@ -13,6 +13,7 @@ struct rk_cell {
 };
 struct rk_out {
 	const struct rk_command *command;
+	const struct rk_column *columns;
 	size_t n_columns;
 	struct rk_cell *cells;   /* n_rows x n_columns */
 	size_t n_rows, cap;

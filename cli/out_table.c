@@ -399,10 +399,10 @@ static void list_table(const struct rk_out *out, const struct rk_style *style, F
 	size_t at = 0, shown = 0;
 
 	for (size_t c = 0; c < out->n_columns; c++)
-		shown += style->verbose || !out->command->columns[c].wide;
+		shown += style->verbose || !out->columns[c].wide;
 	grid_init(&g, out->n_rows, shown);
 	for (size_t c = 0; c < out->n_columns; c++) {
-		const struct rk_column *column = &out->command->columns[c];
+		const struct rk_column *column = &out->columns[c];
 		if (column->wide && !style->verbose)
 			continue;
 		g.heads[at] = header_of(column->key);
@@ -523,7 +523,7 @@ static int key_width(const struct rk_out *out, const struct rk_style *style)
 	int width = 0;
 
 	for (size_t c = 0; out->n_rows && c < out->n_columns; c++) {
-		const struct rk_column *column = &out->command->columns[c];
+		const struct rk_column *column = &out->columns[c];
 		RK_CLEANUP_JSON struct rk_json *doc = column->type == RK_COL_JSON ? parsed(&out->cells[c]) : NULL;
 		const struct rk_jnode *node = doc ? rk_json_root(doc) : NULL;
 		if (column->wide && !style->verbose)
@@ -543,7 +543,7 @@ static void show_table(const struct rk_out *out, const struct rk_style *style, F
 
 	for (size_t r = 0; r < out->n_rows; r++)
 		for (size_t c = 0; c < out->n_columns; c++) {
-			const struct rk_column *column = &out->command->columns[c];
+			const struct rk_column *column = &out->columns[c];
 			const struct rk_cell *cell = &out->cells[r * out->n_columns + c];
 			RK_CLEANUP_JSON struct rk_json *doc = NULL;
 			if (column->wide && !style->verbose)

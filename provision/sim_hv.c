@@ -182,6 +182,15 @@ static int define(struct rk_hv *hv, int tray, const char *xml, struct rk_arena *
 	return rk_sim_leave(&call, rc, err);
 }
 
+/* The IMEX list a new guest starts with: the seed's. One that has booted before keeps what it has. */
+static void first_boot(struct rk_sim_call *call, const char *tray)
+{
+	char *seed RK_CLEANUP_FREE = rk_xasprintf("seed:%s", tray), *imex RK_CLEANUP_FREE = rk_xasprintf("imex:%s", tray);
+
+	if (!rk_sim_get(call->sim, imex))
+		rk_sim_set(call, imex, rk_sim_get(call->sim, seed), 0);
+}
+
 /* Sets a domain running or stopped; the guest's SSH follows after the boot. */
 static int turn(struct rk_hv *hv, int tray, const char *what, const char *name, char state, struct rk_err *err)
 {
@@ -200,6 +209,8 @@ static int turn(struct rk_hv *hv, int tray, const char *what, const char *name, 
 		char *value RK_CLEANUP_FREE = rk_xasprintf("%c%s", state, was + 1);
 		rk_sim_set(&call, key, value, 0);
 		rk_sim_set(&call, up, state == 'R' ? "1" : NULL, state == 'R' ? RK_SIM_BOOT_MS : 0);
+		if (state == 'R')
+			first_boot(&call, tray_name(hv, tray));
 	}
 	return rk_sim_leave(&call, rc, err);
 }
@@ -286,7 +297,9 @@ static int volume_list(struct rk_hv *hv, int tray, const char *pool, struct rk_a
 	return rk_sim_leave(&call, 0, err);
 }
 
-static int set_volume(struct rk_hv *hv, int tray, const char *what, const char *pool, const char *name, const char *value, struct rk_err *err)
+/* note: another key that goes with the volume, and its value. */
+static int set_volume(struct rk_hv *hv, int tray, const char *what, const char *pool, const char *name, const char *value, const char *note_key,
+		      const char *note, struct rk_err *err)
 {
 	char *key RK_CLEANUP_FREE = volume_key(hv, tray, pool, name);
 	struct rk_sim_call call;
@@ -295,26 +308,52 @@ static int set_volume(struct rk_hv *hv, int tray, const char *what, const char *
 	if (rc)
 		return rc;
 	rk_sim_set(&call, key, value, 0);
+	if (note_key)
+		rk_sim_set(&call, note_key, note, 0);
 	return rk_sim_leave(&call, 0, err);
 }
 
+/* A new disk: what the guest wrote on the former one is gone. */
 static int volume_overlay(struct rk_hv *hv, int tray, const char *pool, const char *name, const char *backing, struct rk_err *err)
 {
+	char *imex RK_CLEANUP_FREE = rk_xasprintf("imex:%s", tray_name(hv, tray));
+
 	(void)backing;
-	return set_volume(hv, tray, "hv.volume_overlay", pool, name, "68719476736", err);
+	return set_volume(hv, tray, "hv.volume_overlay", pool, name, "68719476736", imex, NULL, err);
+}
+
+/* The lines of the IMEX list in a seed's user-data, which lies in the image as it is; NULL when this is no seed. */
+static char *imex_of_seed(const char *data, size_t len)
+{
+	static const char head[] = "/etc/nvidia-imex/nodes_config.cfg\n", indent[] = "      ";
+	const char *at = memmem(data, len, head, strlen(head)), *end = data + len;
+	struct rk_str out = RK_STR_INIT;
+
+	at = at ? memmem(at, (size_t)(end - at), "content: |\n", 11) : NULL;
+	if (!at)
+		return NULL;
+	for (at += 11; (size_t)(end - at) > strlen(indent) && memcmp(at, indent, strlen(indent)) == 0;) {
+		const char *stop = memchr(at, '\n', (size_t)(end - at));
+		if (!stop)
+			break;
+		at += strlen(indent);
+		rk_str_addn(&out, at, (size_t)(stop - at + 1));
+		at = stop + 1;
+	}
+	return rk_str_steal(&out);
 }
 
 static int volume_put(struct rk_hv *hv, int tray, const char *pool, const char *name, const void *data, size_t len, struct rk_err *err)
 {
-	char *value RK_CLEANUP_FREE = rk_xasprintf("%zu", len);
+	char *value RK_CLEANUP_FREE = rk_xasprintf("%zu", len), *key RK_CLEANUP_FREE = rk_xasprintf("seed:%s", tray_name(hv, tray));
+	char *nodes RK_CLEANUP_FREE = imex_of_seed(data, len);
 
-	(void)data;
-	return set_volume(hv, tray, "hv.volume_put", pool, name, value, err);
+	return set_volume(hv, tray, "hv.volume_put", pool, name, value, nodes ? key : NULL, nodes, err);
 }
 
 static int volume_delete(struct rk_hv *hv, int tray, const char *pool, const char *name, struct rk_err *err)
 {
-	return set_volume(hv, tray, "hv.volume_delete", pool, name, NULL, err);
+	return set_volume(hv, tray, "hv.volume_delete", pool, name, NULL, NULL, NULL, err);
 }
 
 static int scrub(struct rk_hv *hv, int tray, struct rk_err *err)

@@ -45,6 +45,14 @@ static void close_drivers(struct rk_world *world)
 	world->ib = NULL;
 }
 
+void rk_world_limits(struct rk_world *world, int jobs, int timeout_ms)
+{
+	if (world->env.timeout_ms != timeout_ms)
+		close_drivers(world);
+	world->jobs = jobs;
+	world->env.timeout_ms = timeout_ms;
+}
+
 int rk_world_refresh(struct rk_world *world, struct rk_err *err)
 {
 	struct rk_site *fresh = NULL, *old = world->site;

@@ -26,6 +26,8 @@ struct rk_world {
 };
 /* Opens the drivers (real ones, or the twin's when sim is set). Idempotent. */
 int rk_world_drivers(struct rk_world *world, struct rk_err *err);
+/* Parallel work and the limit per remote command (ms, 0: the drivers' own) from now on; drivers that hold another limit are opened again. */
+void rk_world_limits(struct rk_world *world, int jobs, int timeout_ms);
 /* Reads the store again; handles keep working on the new snapshot. */
 int rk_world_refresh(struct rk_world *world, struct rk_err *err);
 void rk_world_close(struct rk_world *world); /* closes what it opened: drivers, twin, site, store */

@@ -1,269 +1,16 @@
 #include <inttypes.h>
-#include <stdio.h>
 #include <string.h>
 
-#include "cli/cmds/common.h"
+#include "cli/cmds/cluster.h"
 #include "cli/cmds/render.h"
-#include "provision/cluster.h"
-
-static void raw_json(struct rk_jw *w, const char *json)
-{
-	RK_CLEANUP_JSON struct rk_json *doc = NULL;
-
-	if (json && !rk_json_parse("stored", json, strlen(json), &doc, NULL))
-		rk_jw_node(w, rk_json_root(doc));
-	else
-		rk_jw_null(w);
-}
-
-static void pair_str(struct rk_jw *w, const char *key, const char *value)
-{
-	rk_jw_key(w, key);
-	rk_jw_str(w, value);
-}
-
-static void pair_int(struct rk_jw *w, const char *key, long value)
-{
-	rk_jw_key(w, key);
-	rk_jw_i64(w, value);
-}
-
-/* Names of the racks a cluster touches, in rack order. */
-static const char **racks_of(struct rk_call *call, const struct rk_cluster *c, size_t *ret_n)
-{
-	const struct rk_site *site = call->world->site;
-	const char **names = rk_arena_array(call->arena, site->n_racks, sizeof(*names));
-	bool *seen = rk_arena_array(call->arena, site->n_racks, sizeof(*seen));
-
-	*ret_n = 0;
-	for (int v = c->first_vm; v < c->first_vm + c->n_vms; v++)
-		if (site->vms[v].tray >= 0)
-			seen[site->trays[site->vms[v].tray].rack] = true;
-	for (size_t r = 0; r < site->n_racks; r++)
-		if (seen[r])
-			names[(*ret_n)++] = site->racks[r].name;
-	return names;
-}
-
-static int list(struct rk_call *call, struct rk_err *err)
-{
-	const struct rk_site *site = call->world->site;
-
-	(void)err;
-	for (size_t i = 0; i < site->n_clusters; i++) {
-		const struct rk_cluster *c = &site->clusters[i];
-		size_t n;
-		const char **racks = racks_of(call, c, &n);
-		rk_out_row(call->out);
-		rk_cell_text(call->out, "name", c->name);
-		rk_cell_text(call->out, "tenant", site->tenants[c->tenant].name);
-		rk_cell_text(call->out, "size", c->size);
-		rk_cell_text(call->out, "state", rk_cluster_state_name(c->state));
-		rk_cell_number(call->out, "vms", c->n_vms);
-		rk_cell_list(call->out, "racks", racks, n);
-		if (c->ib >= 0)
-			rk_cell_pkey(call->out, "pkey", site->ib_partitions[c->ib].pkey);
-	}
-	return 0;
-}
-
-static void show_vms(struct rk_call *call, const struct rk_cluster *c)
-{
-	const struct rk_site *site = call->world->site;
-	struct rk_jw *w = rk_cell_json(call->out, "vms");
-
-	rk_jw_array(w);
-	for (int v = c->first_vm; v < c->first_vm + c->n_vms; v++) {
-		const struct rk_vm *vm = &site->vms[v];
-		rk_jw_object(w);
-		pair_str(w, "name", vm->name);
-		pair_str(w, "tray", vm->tray >= 0 ? site->trays[vm->tray].name : NULL);
-		pair_str(w, "rack", vm->tray >= 0 ? site->racks[site->trays[vm->tray].rack].name : NULL);
-		pair_str(w, "state", rk_vm_state_name(vm->state));
-		pair_str(w, "address", vm->address);
-		pair_int(w, "ssh_port", vm->ssh_port);
-		rk_jw_end(w);
-	}
-	rk_jw_end(w);
-}
-
-static int vms_in_rack(const struct rk_site *site, const struct rk_cluster *c, int rack)
-{
-	int n = 0;
-
-	for (int v = c->first_vm; v < c->first_vm + c->n_vms; v++)
-		n += site->vms[v].tray >= 0 && site->trays[site->vms[v].tray].rack == rack;
-	return n;
-}
-
-static void show_fabric(struct rk_call *call, const struct rk_cluster *c)
-{
-	const struct rk_site *site = call->world->site;
-	struct rk_jw *w = rk_cell_json(call->out, "nvlink");
-	int ports = 0;
-
-	rk_jw_array(w);
-	for (int i = c->first_nvl; i < c->first_nvl + c->n_nvl; i++) {
-		const struct rk_nvl_partition *p = &site->nvl_partitions[i];
-		const struct rk_rack *rack = &site->racks[p->rack];
-		rk_jw_object(w);
-		pair_str(w, "domain", rack->cluster_uuid);
-		pair_str(w, "rack", rack->name);
-		pair_int(w, "partition", p->id);
-		pair_int(w, "gpus", vms_in_rack(site, c, p->rack) * site->profiles[rack->profile].gpus_per_tray);
-		rk_jw_end(w);
-	}
-	rk_jw_end(w);
-	for (int v = c->first_vm; v < c->first_vm + c->n_vms; v++)
-		ports += site->vms[v].tray >= 0 ? site->trays[site->vms[v].tray].n_hcas : 0;
-	w = rk_cell_json(call->out, "infiniband");
-	if (c->ib < 0) {
-		rk_jw_null(w);
-		return;
-	}
-	char pkey[16];
-	snprintf(pkey, sizeof(pkey), "0x%04x", site->ib_partitions[c->ib].pkey);
-	rk_jw_object(w);
-	pair_str(w, "fabric", site->fabrics[site->ib_partitions[c->ib].fabric].name);
-	pair_str(w, "pkey", pkey);
-	pair_int(w, "members", ports);
-	rk_jw_end(w);
-}
 
 static int show(struct rk_call *call, struct rk_err *err)
 {
-	const struct rk_site *site = call->world->site;
 	int at, rc = rk_get_cluster(call, rk_call_arg(call, "CLUSTER"), &at, err);
-	size_t n;
 
-	if (rc)
-		return rc;
-	const struct rk_cluster *c = &site->clusters[at];
-	const char **racks = racks_of(call, c, &n);
-	rk_out_row(call->out);
-	rk_cell_text(call->out, "name", c->name);
-	rk_cell_text(call->out, "tenant", site->tenants[c->tenant].name);
-	rk_cell_text(call->out, "size", c->size);
-	rk_cell_text(call->out, "state", rk_cluster_state_name(c->state));
-	show_vms(call, c);
-	show_fabric(call, c);
-	struct rk_jw *w = rk_cell_json(call->out, "placement");
-	rk_jw_object(w);
-	rk_jw_key(w, "racks");
-	rk_jw_array(w);
-	for (size_t i = 0; i < n; i++)
-		rk_jw_str(w, racks[i]);
-	rk_jw_end(w);
-	pair_int(w, "segment", c->segment);
-	pair_int(w, "spares", c->spares_per_rack);
-	rk_jw_key(w, "reasons");
-	raw_json(w, c->reasons);
-	rk_jw_end(w);
-	raw_json(rk_cell_json(call->out, "validation"), c->validation);
-	return 0;
-}
-
-static void plan_placement(struct rk_call *call, const struct rk_placement *p)
-{
-	const struct rk_site *site = call->world->site;
-	struct rk_jw *w = rk_cell_json(call->out, "placement");
-
-	rk_jw_object(w);
-	rk_jw_key(w, "racks");
-	rk_jw_array(w);
-	for (size_t r = 0; r < site->n_racks; r++) {
-		bool any = false;
-		for (size_t i = 0; i < p->n_trays; i++) {
-			if (site->trays[p->trays[i]].rack != (int)r)
-				continue;
-			if (!any) {
-				rk_jw_object(w);
-				pair_str(w, "rack", site->racks[r].name);
-				rk_jw_key(w, "trays");
-				rk_jw_array(w);
-			}
-			any = true;
-			rk_jw_str(w, site->trays[p->trays[i]].name);
-		}
-		if (any) {
-			rk_jw_end(w);
-			rk_jw_end(w);
-		}
-	}
-	rk_jw_end(w);
-	rk_jw_key(w, "reasons");
-	rk_jw_array(w);
-	for (size_t i = 0; i < p->n_reasons; i++) {
-		rk_jw_object(w);
-		pair_str(w, "rack", site->racks[p->reasons[i].rack].name);
-		pair_str(w, "verdict", p->reasons[i].verdict);
-		pair_str(w, "why", p->reasons[i].why);
-		rk_jw_end(w);
-	}
-	rk_jw_end(w);
-	rk_jw_end(w);
-}
-
-static void plan_steps(struct rk_call *call, const struct rk_plan *plan)
-{
-	struct rk_jw *w = rk_cell_json(call->out, "steps");
-
-	rk_jw_array(w);
-	for (size_t i = 0; plan && i < rk_plan_count(plan); i++) {
-		const char *kind, *target, *summary;
-		int id;
-		rk_plan_step(plan, i, &id, &kind, &target, &summary);
-		rk_jw_object(w);
-		pair_int(w, "id", id);
-		pair_str(w, "kind", kind);
-		pair_str(w, "target", target);
-		pair_str(w, "summary", summary);
-		rk_jw_end(w);
-	}
-	rk_jw_end(w);
-}
-
-/* The trays chosen in a rack, folded; "" when there is none. */
-static const char *trays_in(struct rk_call *call, const struct rk_placement *p, int rack)
-{
-	const struct rk_site *site = call->world->site;
-	const char **names = rk_arena_array(call->arena, (size_t)site->racks[rack].n_trays + 1, sizeof(*names));
-	size_t n = 0;
-
-	for (size_t i = 0; i < p->n_trays; i++)
-		if (site->trays[p->trays[i]].rack == rack)
-			names[n++] = site->trays[p->trays[i]].name;
-	return n ? rk_nodeset_fold(call->arena, names, n) : "";
-}
-
-/* What is left, and what would help; for people one line per rack. */
-static void plan_after(struct rk_call *call, const struct rk_placement *p)
-{
-	struct rk_jw *w = rk_cell_json(call->out, "segments_after");
-
-	rk_jw_object(w);
-	for (int k = 0; k < RK_SEGMENT_KINDS; k++)
-		pair_int(w, rk_arena_printf(call->arena, "%d", rk_segment_sizes[k]), p->segments_after[k]);
-	rk_jw_end(w);
-	rk_cell_text(call->out, "limit", p->limit);
-	w = rk_cell_json(call->out, "changes");
-	rk_jw_array(w);
-	for (size_t i = 0; i < p->n_changes; i++) {
-		rk_jw_object(w);
-		pair_str(w, "kind", p->changes[i].kind);
-		if (p->changes[i].value)
-			pair_int(w, "value", p->changes[i].value);
-		if (p->changes[i].objects)
-			pair_str(w, "objects", p->changes[i].objects);
-		pair_str(w, "text", p->changes[i].text);
-		rk_jw_end(w);
-	}
-	rk_jw_end(w);
-	for (size_t i = 0; i < p->n_reasons; i++) {
-		const struct rk_place_reason *r = &p->reasons[i];
-		const char *trays = trays_in(call, p, r->rack);
-		rk_out_note(call->out, "%s: %s (%s%s%s)", call->world->site->racks[r->rack].name, r->why, r->verdict, *trays ? ": " : "", trays);
-	}
+	if (!rc)
+		rk_cluster_row(call, at);
+	return rc;
 }
 
 static int plan_spec(struct rk_call *call, const struct rk_spec *spec, struct rk_err *err)
@@ -273,19 +20,9 @@ static int plan_spec(struct rk_call *call, const struct rk_spec *spec, struct rk
 
 	if (rc)
 		return rc;
-	rk_out_row(call->out);
-	rk_cell_bool(call->out, "feasible", cp.placement.feasible);
-	plan_placement(call, &cp.placement);
-	plan_steps(call, cp.plan);
-	rk_cell_real(call->out, "power_kw_added", cp.placement.kw_added);
-	rk_cell_real(call->out, "fragmentation_after", cp.placement.fragmentation_after);
-	plan_after(call, &cp.placement);
+	rk_plan_row(call, &cp.placement, cp.plan);
 	rk_plan_free(cp.plan);
-	if (cp.placement.warning)
-		rk_out_note(call->out, "warning: %s", cp.placement.warning);
-	if (cp.placement.feasible)
-		return 0;
-	return rk_place_refused(spec, &cp.placement, err);
+	return cp.placement.feasible ? 0 : rk_place_refused(spec, &cp.placement, err);
 }
 
 static int plan(struct rk_call *call, struct rk_err *err)
@@ -296,61 +33,184 @@ static int plan(struct rk_call *call, struct rk_err *err)
 	return rc ? rc : plan_spec(call, spec, err);
 }
 
+/* ---- what a change came to --------------------------------------------------------------------------------------------------------- */
+
+static void note_confirm(struct rk_call *call, int64_t op)
+{
+	int64_t by = 0;
+	char text[32];
+
+	if (op && !rk_op_confirm_by(call->world, op, &by, NULL) && by)
+		rk_out_note(call->out, "operation %" PRId64 " is undone at %s unless confirmed: racksh op confirm %" PRId64, op, rk_time_iso(by, text), op);
+}
+
+static bool handed_over(const struct rk_call *call)
+{
+	return !call->world->wait && call->world->detach;
+}
+
+/* The cluster as it is now, for programs; a sentence for people. A degraded cluster is there too. */
+static int outcome(struct rk_call *call, const char *name, int64_t op, const char *what, int rc)
+{
+	int at = rk_find_cluster(call->world->site, name);
+
+	if ((rc && rc != RK_UNHEALTHY) || at < 0)
+		return rc;
+	const struct rk_cluster *c = &call->world->site->clusters[at];
+	if (call->parsed->globals.format != RK_FORMAT_TABLE)
+		rk_cluster_row(call, at);
+	else if (op && handed_over(call))
+		rk_out_note(call->out, "operation %" PRId64 " works on cluster %s: racksh op show %" PRId64, op, name, op);
+	else
+		rk_out_note(call->out, "cluster %s %s: %d VM%s, %s", name, what, c->n_vms, c->n_vms == 1 ? "" : "s", rk_cluster_state_name(c->state));
+	note_confirm(call, op);
+	return rc;
+}
+
 static int create(struct rk_call *call, struct rk_err *err)
 {
-	struct rk_spec *spec;
+	struct rk_spec *spec = NULL;
 	int64_t op = 0;
 	int rc = rk_spec_load(rk_call_arg(call, "SPEC"), call->arena, &spec, err);
 
+	if (!rc)
+		rc = rk_call_confirm(call, err);
 	if (!rc && call->dry_run)
 		return plan_spec(call, spec, err);
 	if (!rc)
 		rc = rk_cluster_create(call->world, spec, &op, err);
+	return outcome(call, spec ? spec->name : "", op, "is there", rc);
+}
+
+/* ---- grow, shrink, repair ----------------------------------------------------------------------------------------------------------- */
+
+static int plan_resize(struct rk_call *call, const char *name, int count, bool grow, struct rk_err *err)
+{
+	struct rk_cluster_plan cp;
+	int rc = rk_cluster_resize_plan(call->world, name, count, grow, call->arena, &cp, err);
+
+	if (rc)
+		return rc;
+	rk_plan_row(call, &cp.placement, cp.plan);
+	if (cp.placement.feasible && !cp.plan)
+		rk_out_note(call->out, "cluster %s has %d VMs already", name, count);
+	rk_plan_free(cp.plan);
+	if (cp.placement.feasible)
+		return 0;
+	rk_err_set(err, RK_NO_CAPACITY, "cluster \"%s\" cannot grow to %d VMs", name, count);
+	if (cp.placement.suggestion)
+		rk_err_hint(err, "%s", cp.placement.suggestion);
+	return RK_NO_CAPACITY;
+}
+
+static int resize(struct rk_call *call, struct rk_err *err)
+{
+	const char *name = rk_call_arg(call, "CLUSTER");
+	bool grow = strcmp(call->command->verb, "grow") == 0;
+	uint64_t count = 0;
+	int64_t op = 0;
+	int at, rc = rk_get_cluster(call, name, &at, err);
+
+	rk_parse_u64(rk_call_arg(call, "N"), &count);
 	if (!rc)
-		rk_out_note(call->out, "cluster %s is ready: %d VM%s", spec->name, spec->count, spec->count == 1 ? "" : "s");
-	return rc;
+		rc = rk_call_confirm(call, err);
+	if (!rc && call->dry_run)
+		return plan_resize(call, name, (int)count, grow, err);
+	if (!rc)
+		rc = rk_cluster_resize(call->world, name, (int)count, grow, &op, err);
+	return outcome(call, name, op, "is there", rc);
+}
+
+static int plan_repair(struct rk_call *call, const char *name, const char *const *vms, size_t n, struct rk_err *err)
+{
+	const struct rk_placement none = { .feasible = true };
+	struct rk_plan *steps = NULL;
+	int rc = rk_cluster_repair_plan(call->world, name, vms, n, call->arena, &steps, err);
+
+	if (rc)
+		return rc;
+	rk_plan_row(call, &none, steps);
+	if (!steps)
+		rk_out_note(call->out, "nothing to repair in cluster %s", name);
+	rk_plan_free(steps);
+	return 0;
+}
+
+static int repair(struct rk_call *call, struct rk_err *err)
+{
+	const char *name = rk_call_arg(call, "CLUSTER");
+	size_t n, moved = 0;
+	const char *const *vms = rk_call_args(call, "VM", &n);
+	int64_t op = 0;
+	int at, rc = rk_get_cluster(call, name, &at, err);
+
+	if (!rc && call->dry_run)
+		return plan_repair(call, name, vms, n, err);
+	if (!rc)
+		rc = rk_cluster_repair(call->world, name, vms, n, &op, &moved, err);
+	const char *what = moved ? rk_arena_printf(call->arena, "is repaired, %zu VM%s moved", moved, moved == 1 ? "" : "s") : "has nothing to repair";
+	return outcome(call, name, op, what, rc);
+}
+
+/* ---- delete -------------------------------------------------------------------------------------------------------------------------- */
+
+static int plan_delete(struct rk_call *call, const char *name, struct rk_err *err)
+{
+	const struct rk_placement none = { .feasible = true };
+	struct rk_plan *steps = NULL;
+	int rc = rk_cluster_delete_plan(call->world, name, call->arena, &steps, err);
+
+	if (rc)
+		return rc;
+	rk_plan_row(call, &none, steps);
+	rk_plan_free(steps);
+	return 0;
 }
 
 static int delete(struct rk_call *call, struct rk_err *err)
 {
+	const char *name = rk_call_arg(call, "CLUSTER");
 	int64_t op = 0;
-	int at, rc = rk_get_cluster(call, rk_call_arg(call, "CLUSTER"), &at, err);
+	int at, rc = rk_get_cluster(call, name, &at, err);
 
-	if (rc || call->dry_run) {
-		if (!rc)
-			rk_out_note(call->out, "would delete cluster %s with %d VMs", rk_call_arg(call, "CLUSTER"), call->world->site->clusters[at].n_vms);
-		return rc;
-	}
-	rc = rk_cluster_delete(call->world, rk_call_arg(call, "CLUSTER"), &op, err);
+	if (!rc && call->dry_run)
+		return plan_delete(call, name, err);
 	if (!rc)
-		rk_out_note(call->out, "cluster %s is deleted", rk_call_arg(call, "CLUSTER"));
+		rc = rk_cluster_delete(call->world, name, &op, err);
+	if (!rc && handed_over(call))
+		rk_out_note(call->out, "operation %" PRId64 " deletes cluster %s: racksh op show %" PRId64, op, name, op);
+	else if (!rc)
+		rk_out_note(call->out, "cluster %s is deleted", name);
 	return rc;
 }
 
 #define SPEC_ARG RK_ARGS({ .name = "SPEC", .type = RK_ARG_FILE, .required = true, .help = "cluster spec (racksh-cluster(5)); - is standard input" })
-#define CLUSTER_ARG RK_ARGS({ .name = "CLUSTER", .type = RK_ARG_CLUSTER, .required = true, .help = "name of a cluster" })
-#define PLAN_COLUMNS                                                                                                             \
-	RK_COLUMNS({ "feasible", RK_COL_BOOL }, { "placement", RK_COL_JSON, .wide = true }, { "steps", RK_COL_JSON, .wide = true },                  \
-		   { "power_kw_added", RK_COL_REAL }, { "fragmentation_after", RK_COL_REAL }, { "segments_after", RK_COL_JSON },                    \
-		   { "limit", RK_COL_TEXT, .wide = true }, { "changes", RK_COL_JSON, .wide = true })
-
+#define CLUSTER { .name = "CLUSTER", .type = RK_ARG_CLUSTER, .required = true, .help = "name of a cluster" }
+#define CLUSTER_ARG RK_ARGS(CLUSTER)
+#define RESIZE_ARGS RK_ARGS(CLUSTER, { .name = "N", .type = RK_ARG_NUMBER, .required = true, .help = "how many VMs it is to have in all" })
+#define CONFIRM RK_ARGS(RK_CONFIRM_OPTION)
+#define SHOW_COLUMNS                                                                                                                                \
+	RK_COLUMNS({ "name", RK_COL_TEXT }, { "tenant", RK_COL_TEXT }, { "size", RK_COL_TEXT }, { "state", RK_COL_TEXT }, { "vms", RK_COL_JSON },  \
+		   { "nvlink", RK_COL_JSON }, { "infiniband", RK_COL_JSON }, { "placement", RK_COL_JSON }, { "validation", RK_COL_JSON })
+#define CONVERGES "Repeating the command does what is left to do, or nothing; a dry run prints the steps. "
 static const struct rk_command rows[] = {
-	{ .noun = "cluster", .verb = "list", .summary = "list the clusters", .list = true, .examples = RK_EXAMPLES("cluster list"), .run = list,
+	{ .noun = "cluster", .verb = "list", .summary = "list the clusters", .list = true, .examples = RK_EXAMPLES("cluster list"), .run = rk_cmd_cluster_list,
 	  .columns = RK_COLUMNS({ "name", RK_COL_TEXT }, { "tenant", RK_COL_TEXT }, { "size", RK_COL_TEXT }, { "state", RK_COL_TEXT },
 				{ "vms", RK_COL_NUMBER }, { "racks", RK_COL_LIST }, { "pkey", RK_COL_PKEY }) },
 	{ .noun = "cluster", .verb = "show", .summary = "show one cluster: VMs, partitions, placement", .args = CLUSTER_ARG, .run = show,
-	  .columns = RK_COLUMNS({ "name", RK_COL_TEXT }, { "tenant", RK_COL_TEXT }, { "size", RK_COL_TEXT }, { "state", RK_COL_TEXT }, { "vms", RK_COL_JSON },
-				{ "nvlink", RK_COL_JSON }, { "infiniband", RK_COL_JSON }, { "placement", RK_COL_JSON }, { "validation", RK_COL_JSON }) },
+	  .columns = SHOW_COLUMNS },
 	{ .noun = "cluster", .verb = "plan", .summary = "say where a cluster would go and why, change nothing", .args = SPEC_ARG,
-	  .options = RK_ARGS({ .name = "what-if", .type = RK_ARG_TEXT, .help = "lose=SEL: plan as if these racks or trays were lost" }), .columns = PLAN_COLUMNS,
+	  .options = RK_ARGS({ .name = "what-if", .type = RK_ARG_TEXT, .help = "lose=SEL: plan as if these racks or trays were lost" }), .columns = rk_plan_columns,
 	  .description = "Every rack is named with its verdict and the reason. An infeasible plan is printed too and ends with code 5; \"changes\" are the single changes "
 			 "that would make it possible: fewer VMs, a smaller segment, cordons or reservations that are in the way.",
 	  .examples = RK_EXAMPLES("cluster plan tests/examples/cluster-a.json", "cluster plan tests/examples/cluster-a.json -o json",
 				  "cluster plan tests/examples/cluster-a.json --what-if lose=r01-t[01-03]"), .run = plan },
 	{ .noun = "cluster", .verb = "create", .summary = "make a cluster: VMs, NVLink partitions and PKey in one journalled operation", .args = SPEC_ARG,
-	  .flags = RK_CMD_CHANGES | RK_CMD_REMOTE, .columns = PLAN_COLUMNS,
-	  .description = "Every effect is read back before the next step. A failure rolls everything back; after kill -9 see racksh op list. Creating a cluster "
-			 "that is there already with the same spec does nothing.",
+	  .flags = RK_CMD_CHANGES | RK_CMD_REMOTE, .columns = SHOW_COLUMNS, .options = CONFIRM,
+	  .description = "Every effect is read back before the next step. A failure rolls everything back; after kill -9 see racksh op list. A cluster whose spec "
+			 "requires a validation is ready when it passed; when it did not, the cluster is left for you to look at, degraded, with code 7.\n\n" CONVERGES
+			 "--no-wait returns as soon as the operation is written down and leaves the work to a process of its own (in a twin without --sim-state "
+			 "there is nobody to leave it to: it is done at once).",
 	  .examples = RK_EXAMPLES("cluster create tests/examples/cluster-a.json", "cluster create tests/examples/cluster-a.json -n"), .run = create },
 	{ .noun = "cluster", .verb = "render", .summary = "print the domain XML of every VM of a spec or cluster, touch nothing", .list = true,
 	  .flags = RK_CMD_RAW,
@@ -364,8 +224,24 @@ static const struct rk_command rows[] = {
 			 "the rack's profile and were never seen on the tray are listed on stderr.",
 	  .examples = RK_EXAMPLES("cluster render tests/examples/cluster-a.json --tray r01-t07", "cluster render tests/examples/cluster-a.json --seed -o json"),
 	  .run = rk_cmd_cluster_render },
+	{ .noun = "cluster", .verb = "grow", .summary = "add VMs to a cluster", .args = RESIZE_ARGS, .options = CONFIRM, .flags = RK_CMD_CHANGES | RK_CMD_REMOTE,
+	  .columns = SHOW_COLUMNS, .run = resize, .examples = RK_EXAMPLES("cluster grow a 6", "cluster grow a 6 --confirm-within 10m", "cluster grow a 6 -n"),
+	  .description = "New trays join the cluster's partitions and boot; then the IMEX lists of the VMs that were there name them. VM numbers are never used "
+			 "again. A failure rolls everything back.\n\n" CONVERGES },
+	{ .noun = "cluster", .verb = "shrink", .summary = "take the youngest VMs out of a cluster", .args = RESIZE_ARGS, .options = CONFIRM,
+	  .flags = RK_CMD_CHANGES | RK_CMD_DANGEROUS | RK_CMD_REMOTE, .columns = SHOW_COLUMNS, .run = resize, .examples = RK_EXAMPLES("cluster shrink a 2"),
+	  .description = "The IMEX lists of the VMs that stay are written first, then the others are stopped and leave the partitions: up to here a failure rolls "
+			 "everything back, and with --confirm-within this is what waits. After that their drives are erased and their trays are free.\n\n" CONVERGES },
+	{ .noun = "cluster", .verb = "repair", .summary = "move VMs from bad trays to free ones in the same rack", .flags = RK_CMD_CHANGES | RK_CMD_DANGEROUS | RK_CMD_REMOTE,
+	  .args = RK_ARGS(CLUSTER, { .name = "VM", .type = RK_ARG_SEL_VMS, .repeated = true, .help = "these VMs; without any, those that failed or are on a cordoned, faulty or offline tray" }),
+	  .columns = SHOW_COLUMNS, .run = repair, .examples = RK_EXAMPLES("cluster repair a", "cluster repair a a-02 -n"),
+	  .description = "The VM keeps its name and number and starts anew on the other tray, with a new address and empty drives. The new tray joins both "
+			 "partitions first, then the IMEX lists name it, then the old tray is drained, erased, taken out of the partitions and kept as faulty with the "
+			 "reason (racksh tray uncordon after it was mended). Without a free tray in the rack: code 5 and what would be needed.\n\n" CONVERGES
+			 "A VM that was moved already stays where it is while nothing is wrong with its tray." },
 	{ .noun = "cluster", .verb = "delete", .summary = "delete a cluster and give back everything it held", .args = CLUSTER_ARG,
 	  .flags = RK_CMD_CHANGES | RK_CMD_DANGEROUS | RK_CMD_REMOTE,
-	  .description = "Guests are seen dead and their drives erased before anything is released. A tray whose erase failed becomes faulty, not free.", .run = delete },
+	  .description = "Guests are seen dead before anything is released, and drives erased before a tray is free. A tray whose erase failed becomes faulty, not free. "
+			 "What was begun can only be finished: racksh op resume.", .run = delete },
 };
 RK_NOUN(cluster, "clusters: VMs of one tenant with their NVLink and InfiniBand partitions", NULL, rows);

@@ -20,3 +20,8 @@ int rk_in_transaction(struct rk_call *call, int (*change)(struct rk_call *call, 
 		      struct rk_err *err);
 /* Handlers that have a file of their own. */
 int rk_cmd_discover(struct rk_call *call, struct rk_err *err);
+/* "90s", "10m", "2h", or a number of seconds. RK_INVALID names the option. */
+int rk_duration_ms(const char *option, const char *text, int *ret, struct rk_err *err);
+/* --confirm-within of a row, into the world: RK_CONFIRM_OPTION. */
+#define RK_CONFIRM_OPTION { .name = "confirm-within", .type = RK_ARG_TEXT, .help = "undo it unless `op confirm` comes within this time (90s, 10m, 2h)" }
+int rk_call_confirm(struct rk_call *call, struct rk_err *err);

@@ -1,3 +1,4 @@
+#include <inttypes.h>
 #include <string.h>
 
 #include "cli/cmds/common.h"
@@ -78,12 +79,42 @@ static int show(struct rk_call *call, struct rk_err *err)
 
 static int resume(struct rk_call *call, struct rk_err *err)
 {
-	return call->dry_run ? show(call, err) : rk_op_resume(call->world, op_id(call), err);
+	if (call->dry_run)
+		return show(call, err);
+	return rk_call_flag(call, "watch") ? rk_op_watch(call->world, op_id(call), err) : rk_op_resume(call->world, op_id(call), err);
+}
+
+/* The steps as they are: what there is to undo, to confirm, to take over. */
+static int change(struct rk_call *call, int (*fn)(struct rk_world *world, int64_t op, struct rk_err *err), struct rk_err *err)
+{
+	return call->dry_run ? show(call, err) : fn(call->world, op_id(call), err);
 }
 
 static int rollback(struct rk_call *call, struct rk_err *err)
 {
-	return call->dry_run ? show(call, err) : rk_op_rollback(call->world, op_id(call), err);
+	return change(call, rk_op_rollback, err);
+}
+
+static int cancel(struct rk_call *call, struct rk_err *err)
+{
+	return change(call, rk_op_cancel, err);
+}
+
+static int confirm(struct rk_call *call, struct rk_err *err)
+{
+	return change(call, rk_op_confirm, err);
+}
+
+static int takeover(struct rk_call *call, struct rk_err *err)
+{
+	const char *former = NULL;
+	int rc = call->dry_run ? 0 : rk_op_takeover(call->world, op_id(call), true, call->arena, &former, err);
+
+	if (!rc)
+		rc = show(call, err);
+	if (!rc && former)
+		rk_out_note(call->out, "taken over from %s; now: racksh op resume or racksh op rollback %" PRId64, former, op_id(call));
+	return rc;
 }
 
 #define ID_ARG RK_ARGS({ .name = "ID", .type = RK_ARG_NUMBER, .required = true, .help = "number of the operation" })
@@ -91,12 +122,28 @@ static int rollback(struct rk_call *call, struct rk_err *err)
 	{ "id", RK_COL_NUMBER }, { "command", RK_COL_TEXT }, { "state", RK_COL_TEXT }, { "by", RK_COL_TEXT }, { "started", RK_COL_TIME }
 #define SHOW_COLUMNS RK_COLUMNS(COLUMNS, { "detail", RK_COL_TEXT }, { "steps", RK_COL_JSON })
 
+#define CHANGES (RK_CMD_CHANGES | RK_CMD_REMOTE)
+
 static const struct rk_command rows[] = {
 	{ .noun = "op", .verb = "list", .summary = "list the operations, newest first", .list = true, .columns = RK_COLUMNS(COLUMNS), .examples = RK_EXAMPLES("op list"), .run = list },
 	{ .noun = "op", .verb = "show", .summary = "show an operation with its steps", .args = ID_ARG, .columns = SHOW_COLUMNS, .run = show },
-	{ .noun = "op", .verb = "resume", .summary = "finish an operation that was left", .args = ID_ARG, .flags = RK_CMD_CHANGES | RK_CMD_REMOTE, .columns = SHOW_COLUMNS, .run = resume },
-	{ .noun = "op", .verb = "rollback", .summary = "undo an operation that was left", .args = ID_ARG, .flags = RK_CMD_CHANGES | RK_CMD_DANGEROUS | RK_CMD_REMOTE,
-	  .columns = SHOW_COLUMNS, .description = "Safe to repeat; on an operation that is over nothing is done.", .run = rollback },
+	{ .noun = "op", .verb = "resume", .summary = "finish an operation that was left, in the direction it had", .args = ID_ARG, .flags = CHANGES, .columns = SHOW_COLUMNS,
+	  .options = RK_ARGS({ .name = "watch", .type = RK_ARG_NONE, .help = "stay: wait for whoever runs it, and undo it when nobody confirms it in time" }),
+	  .description = "One whose rollback had begun is rolled back further; one that awaits its confirmation is undone when its time is over. On an operation that "
+			 "is over nothing is done. --watch is what runs in the background after --no-wait and --confirm-within; it needs nothing but the store, so "
+			 "it can be started again by hand or by a service after a reboot.", .run = resume },
+	{ .noun = "op", .verb = "rollback", .summary = "undo an operation that was left or awaits its confirmation", .args = ID_ARG, .flags = CHANGES | RK_CMD_DANGEROUS,
+	  .columns = SHOW_COLUMNS, .run = rollback,
+	  .description = "Safe to repeat; on an operation that is over nothing is done. One that can only be finished is refused." },
+	{ .noun = "op", .verb = "confirm", .summary = "keep what --confirm-within put on trial", .args = ID_ARG, .flags = CHANGES, .columns = SHOW_COLUMNS, .run = confirm,
+	  .description = "Does what was put off until now, such as erasing the drives of VMs that left. Too late is code 4." },
+	{ .noun = "op", .verb = "cancel", .summary = "stop an operation and take back what it did", .args = ID_ARG, .flags = CHANGES | RK_CMD_DANGEROUS, .columns = SHOW_COLUMNS,
+	  .run = cancel, .description = "One that another process runs, on any machine that shares the store, is asked to stop; this waits for the outcome unless "
+					"--no-wait is given." },
+	{ .noun = "op", .verb = "takeover", .summary = "take the leases of an operation whose process is gone", .args = ID_ARG, .flags = CHANGES | RK_CMD_DANGEROUS,
+	  .columns = SHOW_COLUMNS, .run = takeover,
+	  .description = "Shows what is interrupted and leaves the operation to be resumed or rolled back. Refused while its process lives on this machine; one "
+			 "on another machine cannot be asked, so be sure that it is gone. If it does live, it notices at its next step and stops." },
 };
 RK_NOUN(op, "journalled operations", NULL, rows);
 

@@ -1,11 +1,8 @@
 #include <stdio.h>
 #include <string.h>
-#include <sys/wait.h>
-#include <unistd.h>
 
-#include "cli/cmds/common.h"
+#include "cli/cmds/vm.h"
 #include "inventory/base/file.h"
-#include "inventory/base/json.h"
 
 static void vm_row(struct rk_call *call, int index)
 {
@@ -33,7 +30,7 @@ static int list(struct rk_call *call, struct rk_err *err)
 	return 0;
 }
 
-static int one_vm(struct rk_call *call, int *ret, struct rk_err *err)
+int rk_one_vm(struct rk_call *call, int *ret, struct rk_err *err)
 {
 	int *vms;
 	size_t n;
@@ -48,7 +45,7 @@ static int one_vm(struct rk_call *call, int *ret, struct rk_err *err)
 
 static int show(struct rk_call *call, struct rk_err *err)
 {
-	int vm, rc = one_vm(call, &vm, err);
+	int vm, rc = rk_one_vm(call, &vm, err);
 
 	if (!rc)
 		vm_row(call, vm);
@@ -185,53 +182,57 @@ static int exec(struct rk_call *call, struct rk_err *err)
 	return rc ? rk_err_set(err, rc, "%zu of %zu VMs failed", bad, n) : 0;
 }
 
-/* ---- ssh ----------------------------------------------------------------------------------------------------------------------- */
+/* ---- power ----------------------------------------------------------------------------------------------------------------------- */
 
-static const char *user_of(struct rk_call *call, const struct rk_cluster *c)
+enum { GRACE_S = 120 };
+
+static int run_power(struct rk_call *call, const struct rk_power_request *q, struct rk_err *err)
 {
-	RK_CLEANUP_JSON struct rk_json *spec = NULL;
+	struct rk_plan *plan = NULL;
+	int64_t op = 0;
+	int rc = call->dry_run ? rk_vm_power_plan(call->world, q, call->arena, &plan, err) : rk_vm_power(call->world, q, &op, err);
 
-	if (rk_json_parse("spec", c->spec, strlen(c->spec), &spec, NULL))
-		return "root";
-	return rk_arena_strdup(call->arena, rk_jstr(rk_jget(rk_jget(rk_json_root(spec), "ssh"), "user")));
+	for (size_t i = 0; plan && i < rk_plan_count(plan); i++) {
+		const char *kind, *target, *summary;
+		int id;
+		rk_plan_step(plan, i, &id, &kind, &target, &summary);
+		rk_out_note(call->out, "%s: %s", target, summary);
+	}
+	rk_plan_free(plan);
+	return rc;
 }
 
-/* The system's client with exactly the pinned key: a known_hosts file of one line, removed afterwards. */
-static int ssh(struct rk_call *call, struct rk_err *err)
+/* What became of each, by name: the snapshot was read anew. */
+static void power_rows(struct rk_call *call, const char *const *names, size_t n)
 {
-	const struct rk_site *site = call->world->site;
-	char path[] = "/tmp/racksh-known.XXXXXX";
-	int vm, rc = one_vm(call, &vm, err);
+	for (size_t i = 0; i < n; i++) {
+		int vm = rk_find_vm(call->world->site, names[i]);
+		if (vm >= 0)
+			vm_row(call, vm);
+	}
+}
 
+static int power(struct rk_call *call, struct rk_err *err)
+{
+	const char *verb = call->command->verb, *within = rk_call_arg(call, "within");
+	int *vms, grace_ms = GRACE_S * 1000;
+	size_t n;
+	int rc = rk_select_vms(call->world->site, rk_call_arg(call, "SEL"), call->except, call->arena, &vms, &n, err);
+
+	if (!rc && within)
+		rc = rk_duration_ms("within", within, &grace_ms, err);
 	if (rc)
 		return rc;
-	if (call->world->sim)
-		return rk_err_set(err, RK_INVALID, "the twin's guests have no SSH server; use vm exec");
-	const struct rk_vm *v = &site->vms[vm];
-	int fd = mkstemp(path);
-	if (fd < 0)
-		return rk_err_set(err, RK_FAILED, "cannot make a temporary file");
-	dprintf(fd, "[%s]:%d %s\n%s %s\n", v->address, v->ssh_port, v->host_key_public, v->address, v->host_key_public);
-	close(fd);
-	const char *identity = site->trays[v->tray].ssh.identity_file;
-	const char *argv[] = { "ssh", "-o", rk_arena_printf(call->arena, "UserKnownHostsFile=%s", path), "-o", "StrictHostKeyChecking=yes", "-o",
-			       "GlobalKnownHostsFile=/dev/null", "-p", rk_arena_printf(call->arena, "%d", v->ssh_port), "-l", user_of(call, &site->clusters[v->cluster]),
-			       identity ? "-i" : v->address, identity ? identity : NULL, v->address, NULL };
-	fflush(NULL);
-	pid_t pid = fork();
-	if (pid == 0) {
-		execvp("ssh", (char *const *)argv);
-		_exit(127);
-	}
-	int status = 0;
-	while (pid > 0 && waitpid(pid, &status, 0) < 0)
-		;
-	unlink(path);
-	if (pid < 0 || !WIFEXITED(status))
-		return rk_err_set(err, RK_FAILED, "the ssh client did not end normally");
-	if (WEXITSTATUS(status) == 255)
-		return rk_err_set(err, RK_UNREACHABLE, "the ssh client could not reach VM \"%s\"", v->name);
-	return WEXITSTATUS(status) ? rk_err_set(err, RK_FAILED, "the session on VM \"%s\" ended with status %d", v->name, WEXITSTATUS(status)) : 0;
+	const char **names = rk_arena_array(call->arena, n, sizeof(*names));
+	for (size_t i = 0; i < n; i++)
+		names[i] = rk_arena_strdup(call->arena, call->world->site->vms[vms[i]].name);
+	const struct rk_power_request q = {
+		.verb = verb, .off = strcmp(verb, "start") != 0, .on = strcmp(verb, "stop") != 0, .vms = vms, .n = n, .grace_s = grace_ms / 1000,
+		.hard = rk_call_flag(call, "hard"),
+	};
+	rc = run_power(call, &q, err);
+	power_rows(call, names, n);
+	return rc;
 }
 
 #define COLUMNS                                                                                                                              \
@@ -239,10 +240,28 @@ static int ssh(struct rk_call *call, struct rk_err *err)
 		   { "state", RK_COL_TEXT }, { "address", RK_COL_TEXT }, { "ssh_port", RK_COL_NUMBER, .wide = true }, { "uuid", RK_COL_TEXT, .wide = true })
 #define VM_ARG RK_ARGS({ .name = "VM", .type = RK_ARG_VM, .required = true, .help = "name of a VM, or of the tray it is on" })
 
+#define SEL_ARG RK_ARGS({ .name = "SEL", .type = RK_ARG_SEL_VMS, .required = true, .help = "VMs, trays or groups: a-[01-03], @cluster:a" })
+#define GRACE                                                                                                          \
+	RK_ARGS({ .name = "within", .type = RK_ARG_TEXT, .help = "how long a guest may take (default 2m)" },            \
+		{ .name = "hard", .type = RK_ARG_NONE, .help = "turn it off when it takes longer, instead of failing" })
+#define POWER_FLAGS (RK_CMD_CHANGES | RK_CMD_REMOTE | RK_CMD_SELECTS)
+#define POWER_TEXT                                                                                                                               \
+	"The guests are asked, and given time. Every VM stands alone: one that fails stops no other, and the code is 3 when some did. Drives and the " \
+	"place in the partitions are kept."
+
 static const struct rk_command rows[] = {
 	{ .noun = "vm", .verb = "list", .summary = "list the VMs", .list = true, .columns = COLUMNS, .examples = RK_EXAMPLES("vm list"), .run = list },
 	{ .noun = "vm", .verb = "show", .summary = "show one VM", .args = VM_ARG, .columns = COLUMNS, .run = show },
-	{ .noun = "vm", .verb = "ssh", .summary = "log in to a VM with its pinned host key", .args = VM_ARG, .flags = RK_CMD_REMOTE, .run = ssh },
+	{ .noun = "vm", .verb = "start", .summary = "start VMs and wait until they answer", .args = SEL_ARG, .flags = POWER_FLAGS, .list = true, .columns = COLUMNS, .run = power,
+	  .description = "Waits for SSH with the pinned host key, then the guest is told the IMEX list of its rack. A VM that runs is left alone.",
+	  .examples = RK_EXAMPLES("vm start a-[01-02]") },
+	{ .noun = "vm", .verb = "stop", .summary = "shut VMs down", .args = SEL_ARG, .options = GRACE, .flags = POWER_FLAGS | RK_CMD_DANGEROUS, .list = true, .columns = COLUMNS,
+	  .run = power, .description = POWER_TEXT, .examples = RK_EXAMPLES("vm stop a-02", "vm stop @cluster:a --within 5m --hard", "vm stop a-02 -n") },
+	{ .noun = "vm", .verb = "reboot", .summary = "shut VMs down and start them again", .args = SEL_ARG, .options = GRACE, .flags = POWER_FLAGS | RK_CMD_DANGEROUS, .list = true,
+	  .columns = COLUMNS, .run = power, .description = POWER_TEXT, .examples = RK_EXAMPLES("vm reboot a-01") },
+	{ .noun = "vm", .verb = "ssh", .summary = "log in to a VM with its pinned host key", .args = VM_ARG, .flags = RK_CMD_REMOTE, .run = rk_cmd_vm_ssh },
+	{ .noun = "vm", .verb = "console", .summary = "open the serial console of a VM", .args = VM_ARG, .flags = RK_CMD_REMOTE, .run = rk_cmd_vm_console,
+	  .description = "Through virsh, with its escape character ^]. Works without network in the guest." },
 	{ .noun = "vm", .verb = "exec", .summary = "run a command on VMs and fold equal answers", .flags = RK_CMD_REMOTE | RK_CMD_SELECTS, .list = true,
 	  .args = RK_ARGS({ .name = "SEL", .type = RK_ARG_SEL_VMS, .required = true, .help = "VMs, trays or groups: a-[01-03], @cluster:a" },
 			  { .name = "COMMAND", .type = RK_ARG_COMMAND, .required = true, .help = "command and arguments, quoted for the remote shell" }),
