@@ -248,11 +248,13 @@ static int identify(struct sqlite *s, bool write, struct rk_err *err)
 	return simple(s, sql, err);
 }
 
+/* A file that is there is not touched: closing it here would drop the locks that another connection of this process holds on it, and whoever
+ * closes the store next would take itself for the last one and remove the log that connection still writes. */
 static int create_private(const char *path, struct rk_err *err)
 {
-	int fd RK_CLEANUP_FD = open(path, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
+	int fd RK_CLEANUP_FD = open(path, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0600);
 
-	if (fd >= 0 || errno == ELOOP)
+	if (fd >= 0 || errno == EEXIST || errno == ELOOP)
 		return 0;
 	int e = errno;
 	rk_err_set(err, RK_FAILED, "cannot make the store \"%s\": %s", path, strerror(e));

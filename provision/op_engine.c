@@ -28,9 +28,11 @@ static int journal(struct rk_run *r, struct rk_node *node, enum rk_node_state st
 
 static void note_failure(struct rk_run *r, struct rk_node *node)
 {
+	/* The node keeps its own for the list of what is left. */
 	if (!r->n_failed++) {
-		rk_err_move(&r->err, &node->err);
-		rk_err_while(&r->err, "%s %s", node->step.kind->name, node->step.target);
+		rk_err_set(&r->err, node->rc, "%s %s: %s", node->step.kind->name, node->step.target, node->err.message ? node->err.message : "failed");
+		if (node->err.hint)
+			rk_err_hint(&r->err, "%s", node->err.hint);
 	}
 	r->failed |= !r->type->independent;
 }

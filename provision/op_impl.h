@@ -40,7 +40,8 @@ struct rk_run {
 	/* the pool */
 	pthread_mutex_t lock;
 	pthread_cond_t work, back;
-	int *jobs, *results; size_t n_jobs, n_results, running;
+	int *jobs, *results;                  /* jobs: a ring of n, in the order they were sent */
+	size_t first_job, n_jobs, n_results, running;
 	bool quit;
 	pthread_t *threads; int n_threads;
 	/* outcome */

@@ -35,7 +35,9 @@ static void *worker(void *arg)
 			pthread_cond_wait(&r->work, &r->lock);
 		if (!r->n_jobs)
 			break;
-		int at = r->jobs[--r->n_jobs];
+		int at = r->jobs[r->first_job];
+		r->first_job = (r->first_job + 1) % r->n;
+		r->n_jobs--;
 		pthread_mutex_unlock(&r->lock);
 		work_on(r, &r->nodes[at]);
 		pthread_mutex_lock(&r->lock);
@@ -85,7 +87,7 @@ void rk_pool_stop(struct rk_run *r)
 void rk_pool_send(struct rk_run *r, int at)
 {
 	pthread_mutex_lock(&r->lock);
-	r->jobs[r->n_jobs++] = at;
+	r->jobs[(r->first_job + r->n_jobs++) % r->n] = at;
 	pthread_cond_signal(&r->work);
 	pthread_mutex_unlock(&r->lock);
 	r->running++;

@@ -210,19 +210,38 @@ static void topo(const struct guest *g)
 
 /* ---- IMEX ----------------------------------------------------------------------------------------------------------------------- */
 
-/* VMs of the cluster in this rack, in the order of the seed; NULL when that is all. */
-static const struct rk_vm *imex_node(const struct guest *g, size_t n)
+/* The list a guest holds: a line per address. */
+static const char *imex_list(const struct guest *g, const char *tray)
 {
-	if (!g->vm)
-		return NULL;
-	const struct rk_cluster *c = &g->site->clusters[g->vm->cluster];
-	for (int v = c->first_vm; v < c->first_vm + c->n_vms; v++)
-		if (g->site->trays[g->site->vms[v].tray].rack == g->tray->rack && g->site->vms[v].address && n-- == 0)
-			return &g->site->vms[v];
+	char *key RK_CLEANUP_FREE = rk_xasprintf("imex:%s", tray);
+	const char *list = rk_sim_get(g->sim, key);
+
+	return list ? list : "";
+}
+
+static const struct rk_vm *vm_at(const struct rk_site *site, const char *address, size_t len)
+{
+	for (size_t v = 0; v < site->n_vms; v++)
+		if (site->vms[v].address && strlen(site->vms[v].address) == len && strncmp(site->vms[v].address, address, len) == 0)
+			return &site->vms[v];
 	return NULL;
 }
 
-/* A node is there when its guest answers and its GPUs are in one and our NVLink partition. */
+/* The VMs that this guest's list names, in its order; NULL when that is all. An address that is no VM's is skipped. */
+static const struct rk_vm *imex_node(const struct guest *g, size_t n)
+{
+	const char *at = imex_list(g, g->tray->name);
+
+	for (size_t len; *at; at += len + (at[len] == '\n')) {
+		len = strcspn(at, "\n");
+		const struct rk_vm *vm = vm_at(g->site, at, len);
+		if (vm && n-- == 0)
+			return vm;
+	}
+	return NULL;
+}
+
+/* A node is there when its guest answers, holds the same list, and its GPUs are in one and our NVLink partition. */
 static bool imex_ready(const struct guest *g, const struct rk_vm *vm)
 {
 	const struct rk_tray *t = &g->site->trays[vm->tray];
@@ -231,7 +250,7 @@ static bool imex_ready(const struct guest *g, const struct rk_vm *vm)
 	for (int i = 0; i < t->n_gpus; i++)
 		if (rk_sim_gpu_at(g->sim, g->site, t->first_gpu + i, false) != gpu_partition(g, 0))
 			return false;
-	return gpu_partition(g, 0) > 0 && rk_sim_get(g->sim, up);
+	return gpu_partition(g, 0) > 0 && rk_sim_get(g->sim, up) && strcmp(imex_list(g, t->name), imex_list(g, g->tray->name)) == 0;
 }
 
 static bool imex_all_ready(const struct guest *g)
@@ -246,10 +265,7 @@ static bool imex_all_ready(const struct guest *g)
 
 static void imex_config(const struct guest *g)
 {
-	const struct rk_vm *vm;
-
-	for (size_t i = 0; (vm = imex_node(g, i)); i++)
-		rk_str_addf(g->out, "%s\n", vm->address);
+	rk_str_add(g->out, imex_list(g, g->tray->name));
 }
 
 static void imex_json(const struct guest *g)
@@ -459,17 +475,30 @@ static void answer(const struct guest *g, const char *command, struct rk_ssh_res
 	rk_str_addf(&result->err, "sh: 1: %.*s: not found\n", (int)strcspn(command, " "), command);
 }
 
+/* A script that is handed the nodes behind its own name. */
+static void write_list(struct rk_sim_call *call, const char *tray, const char *const *words, struct rk_ssh_result *result)
+{
+	struct rk_str list RK_CLEANUP_STR = RK_STR_INIT;
+	char *key RK_CLEANUP_FREE = rk_xasprintf("imex:%s", tray);
+
+	for (size_t i = 1; words[0] && words[i]; i++)
+		rk_str_addf(&list, "%s\n", words[i]);
+	rk_sim_set(call, key, rk_str_text(&list), 0);
+	result->status = 0;
+}
+
 int rk_sim_guest_run(struct rk_sim *sim, const struct rk_site *site, int tray, const char *const *argv, struct rk_ssh_result *result, struct rk_err *err)
 {
 	struct rk_str command RK_CLEANUP_STR = RK_STR_INIT;
 	bool shell = argv[0] && strcmp(argv[0], "sh") == 0 && argv[1] && argv[2];
+	bool writes = shell && strstr(argv[2], "tee ") && strstr(argv[2], "nodes_config.cfg");
 	struct rk_sim_call call;
 	const char *name = site->trays[tray].name;
 	char *up RK_CLEANUP_FREE = rk_xasprintf("up:%s", name);
 
 	for (size_t i = shell ? 2 : 0; argv[i]; i++)
 		rk_str_addf(&command, "%s%s", command.len ? " " : "", argv[i]);
-	int rc = rk_sim_enter(sim, &call, "guest.run", name, false, err);
+	int rc = rk_sim_enter(sim, &call, "guest.run", name, writes, err);
 	if (rc)
 		return rc;
 	if (!rk_sim_get(sim, up))
@@ -482,6 +511,9 @@ int rk_sim_guest_run(struct rk_sim *sim, const struct rk_site *site, int tray, c
 		.vm = site->trays[tray].vm == RK_NONE ? NULL : &site->vms[site->trays[tray].vm],
 		.out = &result->out,
 	};
-	answer(&g, rk_str_text(&command), result);
+	if (writes)
+		write_list(&call, name, argv + 3, result);
+	else
+		answer(&g, rk_str_text(&command), result);
 	return rk_sim_leave(&call, 0, err);
 }

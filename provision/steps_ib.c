@@ -13,8 +13,9 @@ static int ib_fabric(struct rk_world *world, const struct rk_step *step, int *re
 	return *ret < 0 ? rk_err_set(err, RK_NOT_FOUND, "no InfiniBand fabric \"%s\" in the store", rk_param(step, "fabric")) : 0;
 }
 
-/* Reads the tables of all members. An unread port is "unknown", never "gone" and never "there". */
-static int ib_read(struct rk_world *world, struct rk_step *step, struct rk_ib_port **ret, size_t *ret_n, struct rk_err *err)
+/* Reads the tables of all members. An unread port is "unknown", never "gone" and never "there"; down_too: one that is not in the fabric reaches
+ * nobody, and the subnet manager gives it its table before it does again. */
+static int ib_read(struct rk_world *world, struct rk_step *step, bool down_too, struct rk_ib_port **ret, size_t *ret_n, struct rk_err *err)
 {
 	size_t n;
 	uint64_t *guids = rk_param_guids(step, "members", &n);
@@ -24,7 +25,7 @@ static int ib_read(struct rk_world *world, struct rk_step *step, struct rk_ib_po
 	if (!rc)
 		rc = world->ib->ops->tables(world->ib, fabric, guids, n, step->arena, ports, err);
 	for (size_t i = 0; !rc && i < n; i++)
-		if (!ports[i].known)
+		if (!ports[i].known && !(down_too && ports[i].down))
 			rc = rk_err_set(err, RK_UNREACHABLE, "the PKey table of port 0x%016" PRIx64 " could not be read: %s", guids[i],
 					ports[i].why ? ports[i].why : "no answer");
 	*ret = ports;
@@ -45,7 +46,7 @@ static int ib_seen(struct rk_world *world, struct rk_step *step, int *ret, struc
 	struct rk_ib_port *ports;
 	size_t n;
 	unsigned word = (unsigned)rk_param_int(step, "pkey") | (rk_param_int(step, "full") ? 0x8000u : 0);
-	int rc = ib_read(world, step, &ports, &n, err);
+	int rc = ib_read(world, step, false, &ports, &n, err);
 
 	*ret = !rc;
 	for (size_t i = 0; !rc && i < n; i++)
@@ -58,7 +59,7 @@ static int ib_gone(struct rk_world *world, struct rk_step *step, int *ret, struc
 	struct rk_ib_port *ports;
 	size_t n;
 	unsigned key = (unsigned)rk_param_int(step, "pkey");
-	int rc = ib_read(world, step, &ports, &n, err);
+	int rc = ib_read(world, step, true, &ports, &n, err);
 
 	*ret = !rc;
 	for (size_t i = 0; !rc && i < n; i++)
