@@ -31,6 +31,8 @@ static void note_failure(struct rk_run *r, struct rk_node *node)
 	/* The node keeps its own for the list of what is left. */
 	if (!r->n_failed++) {
 		rk_err_set(&r->err, node->rc, "%s %s: %s", node->step.kind->name, node->step.target, node->err.message ? node->err.message : "failed");
+		for (size_t i = 0; i < node->err.n_details; i++)
+			rk_err_detail(&r->err, "%s", node->err.details[i]);
 		if (node->err.hint)
 			rk_err_hint(&r->err, "%s", node->err.hint);
 	}
