@@ -50,6 +50,7 @@ struct rk_hv {
 	const struct rk_site *site;       /* borrowed; outlives the handle */
 };
 
+struct rk_remote;
 /* What every driver gets. */
 struct rk_driver_env {
 	const struct rk_site *site;
@@ -58,6 +59,7 @@ struct rk_driver_env {
 	int timeout_ms;                   /* per remote command; 0 = the driver's own */
 	const volatile int *cancel;       /* non-zero: give up soon with RK_CANCELLED; may be NULL */
 	bool read_only;
+	const struct rk_remote *remote;   /* NULL: SSH (provision/ssh.h) */
 };
 /* The libvirt driver (provision/drivers/hv_libvirt.c). */
 int rk_hv_libvirt(const struct rk_driver_env *env, struct rk_hv **ret, struct rk_err *err);

@@ -44,10 +44,10 @@ struct rk_ib_ops {
 	int (*tables)(struct rk_ib *ib, int fabric, const uint64_t *guids, size_t n, struct rk_arena *arena, struct rk_ib_port *ret, struct rk_err *err);
 	/* ibnetdiscover text of the living fabric. */
 	int (*discover)(struct rk_ib *ib, int fabric, struct rk_arena *arena, const char **ret, struct rk_err *err);
-	/* Does the subnet administrator give paths between these ports? Fills seen and why of each (texts in the arena). NULL: this manager cannot
-	 * be asked. */
+	/* Does the subnet administrator give paths between these ports? Fills seen and why of each (texts in the arena). RK_NOT_FOUND: nobody can
+	 * be asked on this fabric. */
 	int (*paths)(struct rk_ib *ib, int fabric, struct rk_ib_path *paths, size_t n, struct rk_arena *arena, struct rk_err *err);
-	/* Counters of these ports now, in order. NULL: this manager cannot be asked. */
+	/* Counters of these ports now, in order. RK_NOT_FOUND: nobody can be asked on this fabric. */
 	int (*counters)(struct rk_ib *ib, int fabric, const uint64_t *guids, size_t n, struct rk_arena *arena, struct rk_ib_reading *ret,
 			struct rk_err *err);
 	void (*free)(struct rk_ib *ib);
@@ -56,5 +56,5 @@ struct rk_ib {
 	const struct rk_ib_ops *ops;
 	const struct rk_site *site;
 };
-/* Chooses per fabric by the site's infiniband[].driver ("opensm" over SSH). */
+/* Chooses per fabric by the site's infiniband[].driver: "opensm" (over SSH) or "ufm" (REST; SSH to read the ports when the site names a host). */
 int rk_ib_open(const struct rk_driver_env *env, struct rk_ib **ret, struct rk_err *err);

@@ -166,8 +166,6 @@ int rk_ib_counters(struct rk_world *world, const char *selection, const char *ex
 	int rc = rk_world_drivers(world, err);
 
 	*ret_n = 0;
-	if (!rc && !world->ib->ops->counters)
-		rc = rk_err_set(err, RK_INVALID, "the manager of this fabric gives no port counters");
 	if (!rc)
 		rc = choose_ports(world, selection, except, arena, fabrics, err);
 	for (size_t f = 0; !rc && f < site->n_fabrics; f++) {

@@ -477,15 +477,13 @@ static void prove_paths(struct proof *p, int fabric)
 	const char *object = rk_arena_printf(p->arena, "%s paths", p->site->fabrics[fabric].name);
 	struct questions q = { rk_arena_array(p->arena, PATHS_MAX, sizeof(*q.paths)), rk_arena_array(p->arena, PATHS_MAX, sizeof(*q.of)), 0 };
 	struct rk_err err RK_CLEANUP_ERR = RK_ERR_INIT;
-	const struct rk_ib_ops *ops = p->world->ib->ops;
 
 	choose_questions(p, fabric, &q);
 	if (!q.n)
 		return;
-	if (!ops->paths)
-		rk_check_add(&p->checks, "infiniband", object, "skipped", NULL, NULL, "this manager answers no path queries");
-	else if (ops->paths(p->world->ib, fabric, q.paths, q.n, p->arena, &err) != 0)
-		rk_check_add(&p->checks, "infiniband", object, "unknown", NULL, NULL, rk_arena_strdup(p->arena, err.message));
+	int rc = p->world->ib->ops->paths(p->world->ib, fabric, q.paths, q.n, p->arena, &err);
+	if (rc)
+		rk_check_add(&p->checks, "infiniband", object, rc == RK_NOT_FOUND ? "skipped" : "unknown", NULL, NULL, rk_arena_strdup(p->arena, err.message));
 	else
 		judge_paths(p, object, &q);
 }

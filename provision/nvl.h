@@ -30,5 +30,5 @@ struct rk_nvl {
 	const struct rk_nvl_ops *ops;
 	const struct rk_site *site;
 };
-/* Chooses per rack by the site's nvlink.driver ("nvos" over SSH). */
+/* Chooses per rack by the site's nvlink.driver: "nvos" (the NVOS command line over SSH) or "nmxm" (NMX-M, REST). */
 int rk_nvl_open(const struct rk_driver_env *env, struct rk_nvl **ret, struct rk_err *err);

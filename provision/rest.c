@@ -215,6 +215,11 @@ int rk_rest_open(const struct rk_rest_conf *conf, struct rk_rest **ret, struct r
 	return 0;
 }
 
+bool rk_rest_has_token(const struct rk_rest *rest)
+{
+	return rest->token != NULL;
+}
+
 void rk_rest_close(struct rk_rest *rest)
 {
 	if (!rest)

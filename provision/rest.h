@@ -29,6 +29,7 @@ struct rk_rest_conf {                     /* everything is borrowed for rk_rest_
 struct rk_rest;
 /* Checks URL and credentials file, connects to nothing. Errors: RK_INVALID. */
 int rk_rest_open(const struct rk_rest_conf *conf, struct rk_rest **ret, struct rk_err *err);
+bool rk_rest_has_token(const struct rk_rest *rest); /* did the credentials file hold one? */
 void rk_rest_close(struct rk_rest *rest);
 void rk_cleanup_rest(struct rk_rest **rest);
 #define RK_CLEANUP_REST __attribute__((cleanup(rk_cleanup_rest)))

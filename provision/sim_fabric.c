@@ -136,11 +136,13 @@ static int nvl_create(struct rk_nvl *nvl, int rack, int id, const char *name, co
 	(void)multicast_groups;
 	if (rc)
 		return rc;
+	const char *there = rk_sim_get_settled(call.sim, key);
+	bool same = there && strlen(name) == strcspn(there, "\t") && rk_starts_with(there, name);
 	if (id < 1 || id >= RK_NVL_DEFAULT)
 		rc = rk_err_set(err, RK_INVALID, "partition id %d is out of range", id);
-	else if (rk_sim_get_settled(call.sim, key))
-		rc = rk_err_set(err, RK_FAILED, "partition %d of rack %s exists already", id, rack_name(nvl, rack));
-	else
+	else if (there && !same)
+		rc = rk_err_set(err, RK_CONFLICT, "partition %d of rack %s exists already, with another name", id, rack_name(nvl, rack));
+	else if (!there)
 		rk_sim_set(&call, key, value, RK_SIM_NVL_MS);
 	return rk_sim_leave(&call, rc, err);
 }
@@ -165,7 +167,9 @@ static int nvl_remove(struct rk_nvl *nvl, int rack, int id, struct rk_err *err)
 
 	if (rc)
 		return rc;
-	if (holds_gpus(call.sim, nvl->site, rack, id))
+	if (id < 1 || id >= RK_NVL_DEFAULT)
+		rc = rk_err_set(err, RK_INVALID, "partition %d is not one that can be removed", id);
+	else if (holds_gpus(call.sim, nvl->site, rack, id))
 		rc = rk_err_set(err, RK_FAILED, "partition %d of rack %s still holds GPUs", id, rack_name(nvl, rack));
 	else
 		rk_sim_set(&call, key, NULL, RK_SIM_NVL_MS);
@@ -185,11 +189,11 @@ static int nvl_move(struct rk_nvl *nvl, int rack, const char *what, int from, in
 	int at = partition_of(call.sim, nvl->site, rack, guid, is_there(call.sim, nvl->site, rack, guid), true);
 	snprintf(value, sizeof(value), "%d", to);
 	if (at == RK_NONE)
-		rc = rk_err_set(err, RK_FAILED, "GPU 0x%016" PRIx64 " is not in rack %s", guid, rack_name(nvl, rack));
+		rc = rk_err_set(err, RK_NOT_FOUND, "GPU 0x%016" PRIx64 " is not in rack %s", guid, rack_name(nvl, rack));
 	else if (to && at && at != to)
-		rc = rk_err_set(err, RK_FAILED, "GPU 0x%016" PRIx64 " is in partition %d already", guid, at);
+		rc = rk_err_set(err, RK_CONFLICT, "GPU 0x%016" PRIx64 " is in partition %d already", guid, at);
 	else if (to && to != RK_NVL_DEFAULT && !rk_sim_get_settled(call.sim, part))
-		rc = rk_err_set(err, RK_FAILED, "rack %s has no partition %d", rack_name(nvl, rack), to);
+		rc = rk_err_set(err, RK_NOT_FOUND, "rack %s has no partition %d", rack_name(nvl, rack), to);
 	else if (to ? at != to : at == from)
 		rk_sim_set(&call, key, value, RK_SIM_NVL_MS);
 	return rk_sim_leave(&call, rc, err);
@@ -316,8 +320,11 @@ static int ib_set(struct rk_ib *ib, int fabric, uint16_t pkey, const char *name,
 
 	if (rc)
 		return rc;
-	rk_sim_set(&call, key, n ? value : NULL, RK_SIM_IB_MS);
-	return rk_sim_leave(&call, 0, err);
+	if (pkey < 1 || pkey >= RK_PKEY_DEFAULT)
+		rc = rk_err_set(err, RK_INVALID, "key 0x%04x is not one that a tenant can have", pkey);
+	else
+		rk_sim_set(&call, key, n ? value : NULL, RK_SIM_IB_MS);
+	return rk_sim_leave(&call, rc, err);
 }
 
 bool rk_sim_link_up(const struct rk_sim *sim, const struct rk_site *site, uint64_t guid)

@@ -36,6 +36,12 @@ int rk_ssh_open(const struct rk_ssh_target *target, const struct rk_ssh_limits *
 		struct rk_ssh **ret, struct rk_err *err);
 /* argv quoted and run by the remote shell; input may be NULL. A non-zero exit is 0 with result->status set. */
 int rk_ssh_run(struct rk_ssh *ssh, const char *const *argv, const char *input, size_t input_len, struct rk_ssh_result *result, struct rk_err *err);
+/* What a driver may be given in place of SSH: another way to run a command on a target ("user@host:port"). Same results and classes. */
+struct rk_remote {
+	int (*run)(void *ctx, const char *target, const char *const *argv, const char *input, size_t input_len, struct rk_ssh_result *result,
+		   struct rk_err *err);
+	void *ctx;
+};
 void rk_ssh_result_clear(struct rk_ssh_result *result);
 void rk_ssh_close(struct rk_ssh *ssh);
 void rk_shell_quote(struct rk_str *out, const char *arg); /* POSIX sh, one word */

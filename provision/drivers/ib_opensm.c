@@ -1,28 +1,19 @@
 /* InfiniBand partitions through OpenSM's partitions file over SSH (field/infiniband.md 2.4). OpenSM fails open on a broken file and reads
  * it again at any heavy sweep, so the file is only ever replaced whole, by rename, after it was read by rules stricter than OpenSM's. */
-#include <inttypes.h>
 #include <pthread.h>
 #include <stdio.h>
 #include <string.h>
-#include <sys/random.h>
 
 #include "inventory/base/digest.h"
-#include "inventory/base/map.h"
-#include "inventory/topology.h"
+#include "provision/drivers/ib_ssh.h"
 #include "provision/drivers/partitions_file.h"
-#include "provision/drivers/session.h"
-#include "provision/ib_counters.h"
 
-enum { SETS = 4, HOSTS_MAX = 16, TABLE_MAX = 4096, MS_PER_PORT = 60 };
+enum { SETS = 4, HOSTS_MAX = 16 };
 
-struct fabric_state {
-	pthread_mutex_t lock;
-	struct rk_session session;
-};
 struct opensm {
 	struct rk_ib ib;
 	struct rk_driver_env env;
-	struct fabric_state *fabrics;
+	struct rk_ib_ssh *fabrics;
 	size_t n_fabrics;
 };
 
@@ -68,25 +59,6 @@ static const char write_script[] =
 	"fi\n"
 	"say done\n";
 
-/* NONCE, GUIDs on standard input. Four at a time: each table is printed with one write, so that answers do not mix. */
-static const char tables_script[] =
-	"xargs -n 16 -P 4 sh -c 'n=$1; shift; for g; do o=$(smpquery -G pkeys \"$g\" 2>&1 </dev/null); r=$?\n"
-	"printf \"%s\\n\" \"$n $g $r\n$o\n$n end\"; done' sh \"$1\"\n";
-
-/* The same for counters: what 64-bit counters do not have the older ones may. */
-static const char counters_script[] =
-	"xargs -n 16 -P 4 sh -c 'n=$1; shift; for g; do o=$(perfquery -x -G \"$g\" 2>&1 </dev/null); r=$?; p=$(perfquery -G \"$g\" 2>&1 </dev/null)\n"
-	"printf \"%s\\n\" \"$n $g $r\n$o\n$n narrow\n$p\n$n end\"; done' sh \"$1\"\n";
-
-/* NONCE, lines of SGID DGID GUID GUID on standard input: no record is also what a port that does not exist gives, hence the second look. */
-static const char paths_script[] =
-	"one() { o=$(saquery -p --sgid \"$1\" --dgid \"$2\" 2>&1 </dev/null) || { echo \"$n failed $o\"; return; }\n"
-	" case $o in *PathRecord*) echo \"$n path\"; return ;; *ERROR*|*rror:*) echo \"$n failed $o\"; return ;; esac\n"
-	" for g in \"$3\" \"$4\"; do smpquery -G nodeinfo \"$g\" >/dev/null 2>&1 </dev/null || { echo \"$n absent $g\"; return; }; done\n"
-	" echo \"$n none\"; }\n"
-	"n=$1; while read -r a b c d; do one \"$a\" \"$b\" \"$c\" \"$d\"; done\n";
-
-/* --- plumbing ------------------------------------------------------------------------------------------------------------------ */
 
 static const struct rk_fabric *fabric_of(const struct opensm *sm, int fabric)
 {
@@ -100,52 +72,6 @@ static const char *file_of(const struct opensm *sm, int fabric)
 	return file ? file : "/etc/opensm/partitions.conf";
 }
 
-/* Marks our own lines in an answer that may hold anything. */
-static const char *nonce(struct rk_arena *arena)
-{
-	uint64_t n = 0;
-
-	(void)!getrandom(&n, sizeof(n), 0);
-	return rk_arena_printf(arena, "racksh-%016" PRIx64, n);
-}
-
-static int run_at(struct opensm *sm, int fabric, size_t host, int total_ms, const char *const *argv, const char *input, size_t len,
-		  struct rk_ssh_result *result, struct rk_err *err)
-{
-	struct rk_driver_env env = sm->env;
-	int ms = total_ms > env.timeout_ms && env.timeout_ms > 0 ? total_ms : env.timeout_ms > 0 ? env.timeout_ms : total_ms;
-	struct rk_ssh_limits limits = { .total_ms = ms, .idle_ms = ms, .output_max = (size_t)64 << 20 };
-
-	env.site = sm->ib.site;
-	return rk_session_run(&sm->fabrics[fabric].session, &env, &fabric_of(sm, fabric)->manager, host, env.site->n_trays ? 0 : RK_NONE, &limits, argv, input,
-			      len, result, err);
-}
-
-/* A reading command: any manager of the fabric will do. */
-static int run_any(struct opensm *sm, int fabric, int total_ms, const char *const *argv, const char *input, size_t len, struct rk_ssh_result *result,
-		   struct rk_err *err)
-{
-	size_t n = fabric_of(sm, fabric)->manager.n_ssh;
-	int rc = RK_UNREACHABLE;
-
-	for (size_t i = 0; i < (n ? n : 1); i++) {
-		rc = run_at(sm, fabric, i, total_ms, argv, input, len, result, err);
-		if (rc != RK_UNREACHABLE)
-			return rc;
-		if (i + 1 < n)
-			rk_ssh_result_clear(result);
-	}
-	return rc;
-}
-
-static int finish(struct opensm *sm, int fabric, int rc, struct rk_err *err)
-{
-	pthread_mutex_unlock(&sm->fabrics[fabric].lock);
-	if (rc != 0 && rc != RK_CANCELLED)
-		rk_err_while(err, "fabric \"%s\"", fabric_of(sm, fabric)->name);
-	return rc;
-}
-
 /* --- the partitions file ------------------------------------------------------------------------------------------------------- */
 
 struct file {
@@ -157,11 +83,11 @@ struct file {
 
 static int read_file(struct opensm *sm, int fabric, size_t host, struct rk_arena *arena, struct file *ret, struct rk_err *err)
 {
-	const char *path = file_of(sm, fabric), *mark = nonce(arena);
+	const char *path = file_of(sm, fabric), *mark = rk_nonce(arena);
 	const char *count = rk_arena_printf(arena, "%zu", fabric_of(sm, fabric)->manager.n_ssh);
 	const char *argv[] = { "sh", "-c", read_script, "racksh", path, mark, count, NULL };
 	struct rk_ssh_result r;
-	int rc = run_at(sm, fabric, host, 30000, argv, NULL, 0, &r, err);
+	int rc = rk_ib_ssh_run_at(&sm->fabrics[fabric], host, 30000, argv, NULL, 0, &r, err);
 
 	if (rc == 0 && r.status == 66) {
 		rc = rk_err_set(err, RK_NOT_FOUND, "the partitions file \"%s\" is not there or not readable: OpenSM then makes every port a full member", path);
@@ -199,12 +125,12 @@ static int write_file(struct opensm *sm, int fabric, size_t host, const struct f
 		{ "lock", RK_CONFLICT, "the lock of the partitions file is held by somebody else" },
 		{ "nosignal", RK_UNREACHABLE, "the partitions file was written, but OpenSM could not be told to read it" },
 	};
-	const char *pid = fabric_of(sm, fabric)->pid_file, *mark = nonce(arena);
+	const char *pid = fabric_of(sm, fabric)->pid_file, *mark = rk_nonce(arena);
 	char sum[65];
 	rk_sha256_hex(rk_str_text(text), text->len, sum);
 	const char *argv[] = { "sh", "-c", write_script, "racksh", file_of(sm, fabric), old->sum, old->inode, sum, pid ? pid : "", mark, hup ? "yes" : "no", NULL };
 	struct rk_ssh_result r;
-	int rc = run_at(sm, fabric, host, 60000, argv, rk_str_text(text), text->len, &r, err);
+	int rc = rk_ib_ssh_run_at(&sm->fabrics[fabric], host, 60000, argv, rk_str_text(text), text->len, &r, err);
 
 	if (rc == 0) {
 		const char *at = strstr(rk_str_text(&r.out), mark), *word = at ? rk_first_line(arena, at + strlen(mark)) : "";
@@ -263,7 +189,7 @@ static int sm_list(struct rk_ib *ib, int fabric, struct rk_arena *arena, struct 
 		for (size_t i = 0; i < parts.n; i++)
 			to_live(&parts.items[i], arena, &(*ret)[i]);
 	}
-	return finish(sm, fabric, rc, err);
+	return rk_ib_ssh_finish(&sm->fabrics[fabric], rc, err);
 }
 
 /* --- changing ------------------------------------------------------------------------------------------------------------------ */
@@ -329,254 +255,42 @@ static int sm_set(struct rk_ib *ib, int fabric, uint16_t pkey, const char *name,
 		rc = set_once(sm, fabric, pkey, name, members, n, &written, err);
 	if (rc == 0 && written == LOST_UPDATE)
 		rc = rk_err_set(err, RK_CONFLICT, "somebody else keeps changing \"%s\"", file_of(sm, fabric));
-	return finish(sm, fabric, rc, err);
+	return rk_ib_ssh_finish(&sm->fabrics[fabric], rc, err);
 }
 
-/* --- reading the fabric -------------------------------------------------------------------------------------------------------- */
+/* --- reading ------------------------------------------------------------------------------------------------------------------- */
 
-/* The P_Key table as smpquery prints it; false when it is not whole. */
-static bool read_table(const char *text, struct rk_arena *arena, struct rk_ib_port *port)
+static struct rk_ib_ssh *reader(struct rk_ib *ib, int fabric)
 {
-	uint16_t keys[TABLE_MAX];
-	size_t n = 0, kept = 0, capacity = 0;
-
-	for (const char *line = text; *line; line += strcspn(line, "\n"), line += *line == '\n') {
-		unsigned index, at = 0, key;
-		if (sscanf(line, "%zu pkeys capacity", &n) == 1 && memmem(line, strcspn(line, "\n"), "pkeys capacity", 14)) {
-			port->pkeys = rk_arena_array(arena, kept + 1, sizeof(*port->pkeys));
-			memcpy(port->pkeys, keys, kept * sizeof(*keys));
-			port->n_pkeys = kept;
-			port->known = n == capacity;
-			return port->known;
-		}
-		int used = 0;
-		if (sscanf(line, " %u:%n", &index, &used) != 1 || used == 0 || index != capacity)
-			continue;
-		for (const char *p = line + used; sscanf(p, " 0x%4x%n", &key, &used) == 1 && p < line + strcspn(line, "\n"); p += used, at++) {
-			if (++capacity > TABLE_MAX)
-				return false;
-			if (key)
-				keys[kept++] = (uint16_t)key;
-		}
-	}
-	return false;
-}
-
-/* What stands between "NONCE GUID STATUS" and "NONCE end"; NULL when it did not come whole. */
-static const char *answer_of(const char *out, const char *mark, uint64_t guid, struct rk_arena *arena, long *ret_status)
-{
-	const char *head = rk_arena_printf(arena, "%s 0x%016" PRIx64 " ", mark, guid), *at = strstr(out, head);
-	const char *end = at ? strstr(at, rk_arena_printf(arena, "%s end", mark)) : NULL, *body = end ? strchr(at, '\n') : NULL;
-
-	if (!body || body >= end)
-		return NULL;
-	*ret_status = strtol(at + strlen(head), NULL, 10);
-	return rk_arena_strndup(arena, body + 1, (size_t)(end - body - 1));
-}
-
-static void read_answer(const char *out, const char *mark, struct rk_arena *arena, struct rk_ib_port *port)
-{
-	long status;
-	const char *text = answer_of(out, mark, port->guid, arena, &status);
-
-	if (!text) {
-		port->why = "no answer was read";
-		return;
-	}
-	if (status == 0 && read_table(text, arena, port))
-		return;
-	const char *why = strstr(text, "failed:");
-	port->why = status == 0 ? "the table is cut short" : rk_first_line(arena, why ? why + strlen("failed:") : text);
-}
-
-/* ibnetdiscover; the lock is held. */
-static int discover(struct opensm *sm, int fabric, struct rk_arena *arena, const char **ret, struct rk_err *err)
-{
-	/* A switch that does not answer is a line on stderr and a picture with a hole: that is no picture. */
-	static const char *const holes[] = { "timed out", "bad status", "failed" };
-	static const char *const argv[] = { "ibnetdiscover", NULL };
-	struct rk_ssh_result r;
-	int rc = run_any(sm, fabric, 120000, argv, NULL, 0, &r, err);
-
-	if (rc == 0) {
-		bool hole = r.status != 0 || r.truncated || r.out.len == 0;
-		for (size_t i = 0; i < RK_ARRAY_SIZE(holes); i++)
-			hole |= strstr(rk_str_text(&r.err), holes[i]) != NULL;
-		if (hole)
-			rc = rk_err_set(err, RK_UNREACHABLE, "the fabric was not seen whole: %s", rk_first_line(arena, rk_str_text(&r.err)));
-		else
-			*ret = rk_arena_strdup(arena, rk_str_text(&r.out));
-	}
-	rk_ssh_result_clear(&r);
-	return rc;
-}
-
-static int sm_discover(struct rk_ib *ib, int fabric, struct rk_arena *arena, const char **ret, struct rk_err *err)
-{
-	struct opensm *sm = (struct opensm *)ib;
-
-	pthread_mutex_lock(&sm->fabrics[fabric].lock);
-	return finish(sm, fabric, discover(sm, fabric, arena, ret, err), err);
-}
-
-/* A port that answers nothing is either not in the fabric now, which a whole picture of it shows, or did not answer: not known. *ret says for
- * each GUID whether it is in the fabric; NULL: no picture. */
-static struct rk_map *linked_ports(struct opensm *sm, int fabric, struct rk_arena *arena)
-{
-	struct rk_topology *topology RK_CLEANUP(rk_cleanup_topology) = NULL;
-	const char *text;
-
-	if (discover(sm, fabric, arena, &text, NULL) != 0 || rk_topology_parse("ibnetdiscover", text, strlen(text), &topology, NULL) != 0)
-		return NULL;
-	struct rk_map *linked = rk_map_new();
-	for (size_t i = 0; i < topology->n_links; i++)
-		if (topology->links[i].port_guid)
-			rk_map_set_u64(linked, topology->links[i].port_guid, i);
-	return linked;
-}
-
-static const char link_down[] = "the port is not in the fabric: its link is down";
-
-static void find_down(struct opensm *sm, int fabric, struct rk_ib_port *ports, size_t n, struct rk_arena *arena)
-{
-	struct rk_map *linked RK_CLEANUP_MAP = NULL;
-	size_t unread = 0;
-
-	for (size_t i = 0; i < n; i++)
-		unread += !ports[i].known;
-	linked = unread ? linked_ports(sm, fabric, arena) : NULL;
-	for (size_t i = 0; linked && i < n; i++)
-		if (!ports[i].known && !rk_map_get_u64(linked, ports[i].guid, NULL)) {
-			ports[i].down = true;
-			ports[i].why = link_down;
-		}
-}
-
-static const char *guid_lines(const uint64_t *guids, size_t n, struct rk_str *out)
-{
-	for (size_t i = 0; i < n; i++)
-		rk_str_addf(out, "0x%016" PRIx64 "\n", guids[i]);
-	return rk_str_text(out);
-}
-
-static void read_counters(const char *out, const char *mark, struct rk_arena *arena, struct rk_ib_reading *ret)
-{
-	long status = 1;
-	const char *text = answer_of(out, mark, ret->guid, arena, &status), *narrow = text ? strstr(text, mark) : NULL;
-
-	if (!narrow || status != 0) {
-		ret->why = text ? rk_first_line(arena, text) : "no answer was read";
-		return;
-	}
-	rk_ib_counters_parse(text, (size_t)(narrow - text), true, ret);
-	rk_ib_counters_parse(narrow, strlen(narrow), false, ret);
-	ret->known = true;
-}
-
-static int sm_counters(struct rk_ib *ib, int fabric, const uint64_t *guids, size_t n, struct rk_arena *arena, struct rk_ib_reading *ret, struct rk_err *err)
-{
-	struct opensm *sm = (struct opensm *)ib;
-	struct rk_str list RK_CLEANUP_STR = RK_STR_INIT;
-	struct rk_map *linked RK_CLEANUP_MAP = NULL;
-	const char *mark = nonce(arena), *argv[] = { "sh", "-c", counters_script, "racksh", mark, NULL };
-	struct rk_ssh_result r;
-	size_t unread = 0;
-
-	guid_lines(guids, n, &list);
-	pthread_mutex_lock(&sm->fabrics[fabric].lock);
-	int rc = run_any(sm, fabric, 60000 + (int)n * MS_PER_PORT * 2, argv, rk_str_text(&list), list.len, &r, err);
-	for (size_t i = 0; i < n; i++) {
-		ret[i] = (struct rk_ib_reading){ .guid = guids[i] };
-		read_counters(rk_str_text(&r.out), mark, arena, &ret[i]);
-		unread += !ret[i].known;
-	}
-	rk_ssh_result_clear(&r);
-	linked = rc == 0 && unread ? linked_ports(sm, fabric, arena) : NULL;
-	for (size_t i = 0; linked && i < n; i++)
-		if (!ret[i].known && !rk_map_get_u64(linked, guids[i], NULL)) {
-			ret[i].down = true;
-			ret[i].why = link_down;
-		}
-	return finish(sm, fabric, rc, err);
+	return &((struct opensm *)ib)->fabrics[fabric];
 }
 
 static int sm_tables(struct rk_ib *ib, int fabric, const uint64_t *guids, size_t n, struct rk_arena *arena, struct rk_ib_port *ret, struct rk_err *err)
 {
-	struct opensm *sm = (struct opensm *)ib;
-	struct rk_str list RK_CLEANUP_STR = RK_STR_INIT;
-	const char *mark = nonce(arena), *argv[] = { "sh", "-c", tables_script, "racksh", mark, NULL };
-	struct rk_ssh_result r;
-
-	for (size_t i = 0; i < n; i++)
-		ret[i] = (struct rk_ib_port){ .guid = guids[i] };
-	guid_lines(guids, n, &list);
-	if (n == 0)
-		return 0;
-	pthread_mutex_lock(&sm->fabrics[fabric].lock);
-	int rc = run_any(sm, fabric, 60000 + (int)n * MS_PER_PORT, argv, rk_str_text(&list), list.len, &r, err);
-	/* Answers that came before a time-out are as good as any. */
-	for (size_t i = 0; i < n; i++)
-		read_answer(rk_str_text(&r.out), mark, arena, &ret[i]);
-	if (rc == 0 && r.out.len == 0)
-		rc = rk_err_set(err, RK_UNREACHABLE, "reading P_Key tables: %s", rk_first_line(arena, rk_str_text(&r.err)));
-	rk_ssh_result_clear(&r);
-	if (rc == 0)
-		find_down(sm, fabric, ret, n, arena);
-	return finish(sm, fabric, rc, err);
+	return rk_ib_ssh_tables(reader(ib, fabric), guids, n, arena, ret, err);
 }
 
-static const char *gid(struct rk_arena *arena, uint64_t guid)
+static int sm_discover(struct rk_ib *ib, int fabric, struct rk_arena *arena, const char **ret, struct rk_err *err)
 {
-	return rk_arena_printf(arena, "fe80::%x:%x:%x:%x", (unsigned)(guid >> 48), (unsigned)(guid >> 32 & 0xffff), (unsigned)(guid >> 16 & 0xffff),
-			       (unsigned)(guid & 0xffff));
-}
-
-/* The next answer behind *at, as a line in the arena; NULL when there is none. */
-static const char *next_answer(const char **at, const char *mark, struct rk_arena *arena)
-{
-	const char *found = strstr(*at, mark);
-
-	if (!found)
-		return NULL;
-	*at = found + strlen(mark);
-	return rk_first_line(arena, *at);
-}
-
-static void read_path(const char *word, struct rk_arena *arena, struct rk_ib_path *path)
-{
-	path->seen = rk_streq(word, "path") ? RK_PATH_FOUND : rk_streq(word, "none") ? RK_PATH_NONE : RK_PATH_UNKNOWN;
-	if (path->seen != RK_PATH_UNKNOWN)
-		return;
-	path->why = word && rk_starts_with(word, "absent ") ? rk_arena_printf(arena, "the subnet manager does not know the port %s", word + strlen("absent ")) :
-		    word && rk_starts_with(word, "failed ") ? word + strlen("failed ") : "no answer";
+	return rk_ib_ssh_discover(reader(ib, fabric), arena, ret, err);
 }
 
 static int sm_paths(struct rk_ib *ib, int fabric, struct rk_ib_path *paths, size_t n, struct rk_arena *arena, struct rk_err *err)
 {
-	struct opensm *sm = (struct opensm *)ib;
-	struct rk_str list RK_CLEANUP_STR = RK_STR_INIT;
-	const char *mark = nonce(arena), *argv[] = { "sh", "-c", paths_script, "racksh", mark, NULL };
-	struct rk_ssh_result r;
+	return rk_ib_ssh_paths(reader(ib, fabric), paths, n, arena, err);
+}
 
-	for (size_t i = 0; i < n; i++)
-		rk_str_addf(&list, "%s %s 0x%016" PRIx64 " 0x%016" PRIx64 "\n", gid(arena, paths[i].from), gid(arena, paths[i].to), paths[i].from, paths[i].to);
-	pthread_mutex_lock(&sm->fabrics[fabric].lock);
-	int rc = run_any(sm, fabric, 30000 + (int)n * MS_PER_PORT, argv, rk_str_text(&list), list.len, &r, err);
-	const char *at = rk_str_text(&r.out);
-	for (size_t i = 0; i < n; i++)
-		read_path(next_answer(&at, mark, arena), arena, &paths[i]);
-	rk_ssh_result_clear(&r);
-	return finish(sm, fabric, rc, err);
+static int sm_counters(struct rk_ib *ib, int fabric, const uint64_t *guids, size_t n, struct rk_arena *arena, struct rk_ib_reading *ret, struct rk_err *err)
+{
+	return rk_ib_ssh_counters(reader(ib, fabric), guids, n, arena, ret, err);
 }
 
 static void sm_free(struct rk_ib *ib)
 {
 	struct opensm *sm = (struct opensm *)ib;
 
-	for (size_t i = 0; i < sm->n_fabrics; i++) {
-		rk_session_close(&sm->fabrics[i].session);
-		pthread_mutex_destroy(&sm->fabrics[i].lock);
-	}
+	for (size_t i = 0; i < sm->n_fabrics; i++)
+		rk_ib_ssh_clear(&sm->fabrics[i]);
 	free(sm->fabrics);
 	free(sm);
 }
@@ -593,7 +307,7 @@ int rk_ib_opensm(const struct rk_driver_env *env, struct rk_ib **ret, struct rk_
 	sm->n_fabrics = env->site->n_fabrics;
 	sm->fabrics = rk_xcalloc(sm->n_fabrics ? sm->n_fabrics : 1, sizeof(*sm->fabrics));
 	for (size_t i = 0; i < sm->n_fabrics; i++)
-		pthread_mutex_init(&sm->fabrics[i].lock, NULL);
+		rk_ib_ssh_init(&sm->fabrics[i], &sm->env, &sm->ib, (int)i);
 	*ret = &sm->ib;
 	return 0;
 }

@@ -46,6 +46,8 @@ int rk_session_run(struct rk_session *session, const struct rk_driver_env *env, 
 	*result = (struct rk_ssh_result){ RK_STR_INIT, RK_STR_INIT, -1, NULL, false };
 	if (index >= manager->n_ssh)
 		return rk_err_set(err, RK_INVALID, "the site file names no ssh target for this manager");
+	if (env->remote)
+		return env->remote->run(env->remote->ctx, manager->ssh[index], argv, input, input_len, result, err);
 	if (session->ssh && session->open_index != index)
 		rk_session_close(session);
 	/* A kept session may have died unnoticed. Finding that out with the command itself would leave its outcome open. */

@@ -18,4 +18,6 @@ void rk_session_close(struct rk_session *session);
 const char *rk_first_line(struct rk_arena *arena, const char *text);
 /* The drivers behind rk_nvl_open and rk_ib_open. */
 int rk_nvl_nvos(const struct rk_driver_env *env, struct rk_nvl **ret, struct rk_err *err);
+int rk_nvl_nmxm(const struct rk_driver_env *env, struct rk_nvl **ret, struct rk_err *err);
 int rk_ib_opensm(const struct rk_driver_env *env, struct rk_ib **ret, struct rk_err *err);
+int rk_ib_ufm(const struct rk_driver_env *env, struct rk_ib **ret, struct rk_err *err);

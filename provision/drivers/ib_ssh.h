@@ -1,0 +1,34 @@
+/* Reading an InfiniBand fabric over SSH with the tools of infiniband-diags on the manager's host: P_Key tables, paths, counters, discovery. Used by
+ * every driver whose site entry names a host ("ssh"). */
+#pragma once
+#include <pthread.h>
+
+#include "provision/drivers/session.h"
+#include "provision/ib.h"
+
+struct rk_ib_ssh {                        /* of one fabric */
+	const struct rk_driver_env *env;  /* borrowed */
+	const struct rk_ib *ib;           /* borrowed: its site is the newest */
+	int fabric;
+	pthread_mutex_t lock;             /* one command at a time */
+	struct rk_session session;
+};
+void rk_ib_ssh_init(struct rk_ib_ssh *s, const struct rk_driver_env *env, const struct rk_ib *ib, int fabric);
+void rk_ib_ssh_clear(struct rk_ib_ssh *s);
+
+/* With the lock held: a command on manager `host`, or on the first one that can be reached. */
+int rk_ib_ssh_run_at(struct rk_ib_ssh *s, size_t host, int total_ms, const char *const *argv, const char *input, size_t len,
+		     struct rk_ssh_result *result, struct rk_err *err);
+int rk_ib_ssh_run_any(struct rk_ib_ssh *s, int total_ms, const char *const *argv, const char *input, size_t len, struct rk_ssh_result *result,
+		      struct rk_err *err);
+/* Releases the lock; says in err which fabric it was. Returns rc. */
+int rk_ib_ssh_finish(struct rk_ib_ssh *s, int rc, struct rk_err *err);
+/* Marks our own lines in an answer that may hold anything. */
+const char *rk_nonce(struct rk_arena *arena);
+
+/* As in struct rk_ib_ops; they take the lock, but the _locked one. */
+int rk_ib_ssh_tables(struct rk_ib_ssh *s, const uint64_t *guids, size_t n, struct rk_arena *arena, struct rk_ib_port *ret, struct rk_err *err);
+int rk_ib_ssh_tables_locked(struct rk_ib_ssh *s, const uint64_t *guids, size_t n, struct rk_arena *arena, struct rk_ib_port *ret, struct rk_err *err);
+int rk_ib_ssh_paths(struct rk_ib_ssh *s, struct rk_ib_path *paths, size_t n, struct rk_arena *arena, struct rk_err *err);
+int rk_ib_ssh_counters(struct rk_ib_ssh *s, const uint64_t *guids, size_t n, struct rk_arena *arena, struct rk_ib_reading *ret, struct rk_err *err);
+int rk_ib_ssh_discover(struct rk_ib_ssh *s, struct rk_arena *arena, const char **ret, struct rk_err *err);

@@ -1,0 +1,494 @@
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#include "inventory/base/file.h"
+#include "inventory/base/json.h"
+#include "provision/drivers/nmxm_parse.h"
+#include "provision/drivers/session.h"
+#include "tests/contract/fabric_site.h"
+#include "tests/contract/http_server.h"
+#include "tests/contract/nvl_contract.h"
+
+/* ---- an NMX-M of one domain of this site and one of somebody else's ------------------------------------------------------------------- */
+
+enum { PARTS = 8, GPUS = 8, OPS = 64, DONE_AFTER_MS = 2000 };
+enum fault { NONE, CUT, CONFLICT, NEVER, LIE, FAILS, FAILS_WITH_EFFECT, BUSY_TWICE, ALWAYS_BUSY, BROKEN, EXPIRED, NULL_LIST, LATE, OTHER_ID, NO_OPERATION, ODD_STATE };
+
+struct part {
+	bool used;
+	int id;
+	char name[64];
+	bool gpus[GPUS];
+	bool by_location;
+};
+struct op {
+	int64_t due_ms, shows_ms;
+	bool lies, fails, never, cancelled, applied;
+	struct part after;
+	int index;                 /* of the partition it changes */
+	const char *details;
+};
+struct fake {
+	struct nvl_bench bench;    /* first: the contract reads it */
+	struct http_server server;
+	struct rk_site *site;
+	struct rk_driver_env env;
+	struct part parts[PARTS];
+	struct op ops[OPS];
+	int n_ops, faulty, puts, cancels;
+	enum fault fault;
+	bool text_uids;
+	volatile int cancel;
+	char folder[64];
+};
+
+static int64_t now(const struct fake *f)
+{
+	return rk_clock_ms(f->bench.clock);
+}
+
+static void settle(struct fake *f)
+{
+	for (int i = 0; i < f->n_ops; i++) {
+		struct op *op = &f->ops[i];
+		if (op->applied || op->never || op->cancelled || op->lies || now(f) < op->shows_ms)
+			continue;
+		op->applied = true;
+		f->parts[op->index] = op->after;
+	}
+}
+
+static void gpu_ids(struct rk_jw *w, const struct part *p)
+{
+	char id[32];
+
+	rk_jw_array(w);
+	for (int g = 0; g < GPUS; g++) {
+		if (!p->gpus[g])
+			continue;
+		if (p->by_location) {
+			rk_jw_object(w);
+			rk_jw_key(w, "DomainUUID"), rk_jw_str(w, "00000000-0000-4000-8000-000000000001");
+			rk_jw_key(w, "ChassisID"), rk_jw_u64(w, 1);
+			rk_jw_key(w, "SlotID"), rk_jw_u64(w, (uint64_t)g / 4 + 1);
+			rk_jw_key(w, "HostID"), rk_jw_u64(w, 1);
+			rk_jw_key(w, "DeviceID"), rk_jw_u64(w, (uint64_t)g % 4 + 1);
+			rk_jw_end(w);
+		} else {
+			snprintf(id, sizeof(id), "66a0b1c2d3e4f506172839%02x", g);
+			rk_jw_str(w, id);
+		}
+	}
+	rk_jw_end(w);
+}
+
+static void list_gpus(const struct fake *f, struct rk_str *out)
+{
+	rk_str_add(out, "[{\"ID\":\"66a0b1c2d3e4f5061728f0ff\",\"DomainUUID\":\"00000000-0000-4000-8000-0000000000ff\",\"DeviceUID\":77}");
+	for (int g = 0; g < GPUS; g++)
+		rk_str_addf(out, ",{\"ID\":\"66a0b1c2d3e4f506172839%02x\",\"DomainUUID\":\"00000000-0000-4000-8000-000000000001\",\"DeviceUID\":%s%" PRIu64 "%s,"
+			    "\"DeviceID\":%d,\"LocationInfo\":{\"ChassisID\":1,\"SlotID\":%d,\"HostID\":1}}",
+			    g, f->text_uids ? "\"" : "", f->site->gpus[g].fabric_guid, f->text_uids ? "\"" : "", g % 4 + 1, g / 4 + 1);
+	rk_str_add(out, "]");
+}
+
+static void list_parts(const struct fake *f, struct rk_str *out)
+{
+	struct rk_jw w;
+	char key[32];
+
+	if (f->fault == NULL_LIST) {
+		rk_str_add(out, "null");
+		return;
+	}
+	rk_jw_init(&w, out, 0);
+	rk_jw_array(&w);
+	for (int i = 0; i < PARTS; i++) {
+		const struct part *p = &f->parts[i];
+		bool any = false;
+		if (!p->used)
+			continue;
+		for (int g = 0; g < GPUS; g++)
+			any |= p->gpus[g];
+		rk_jw_object(&w);
+		snprintf(key, sizeof(key), "66a0b1c2d3e4f506172840%02x", i);
+		rk_jw_key(&w, "ID"), rk_jw_str(&w, key);
+		rk_jw_key(&w, "PartitionID"), rk_jw_i64(&w, p->id);
+		rk_jw_key(&w, "Name"), rk_jw_str(&w, p->name);
+		rk_jw_key(&w, "Type"), rk_jw_str(&w, p->by_location ? "LOCATION_BASED" : "ID_BASED");
+		rk_jw_key(&w, "Health"), rk_jw_str(&w, any ? "HEALTHY" : "NEW");
+		rk_jw_key(&w, "Members");
+		if (any)
+			gpu_ids(&w, p);
+		else
+			rk_jw_null(&w);
+		rk_jw_end(&w);
+	}
+	/* Somebody else's domain has a partition 1, too. */
+	rk_jw_object(&w);
+	rk_jw_key(&w, "ID"), rk_jw_str(&w, "66a0b1c2d3e4f506172841ff");
+	rk_jw_key(&w, "PartitionID"), rk_jw_i64(&w, 1);
+	rk_jw_key(&w, "Name"), rk_jw_str(&w, "stranger");
+	rk_jw_key(&w, "Health"), rk_jw_str(&w, "HEALTHY");
+	rk_jw_key(&w, "Members"), rk_jw_array(&w), rk_jw_str(&w, "66a0b1c2d3e4f5061728f0ff"), rk_jw_end(&w);
+	rk_jw_end(&w);
+	rk_jw_end(&w);
+}
+
+static void show_op(const struct fake *f, int i, struct rk_str *out)
+{
+	const struct op *op = &f->ops[i];
+	bool over = !op->never && now(f) >= op->due_ms;
+	const char *state = op->cancelled ? "cancelled" : !over ? "in-progress" : op->fails ? "failed" : f->fault == ODD_STATE ? "strange" : "completed";
+
+	rk_str_addf(out, "{\"ID\":\"66a0b1c2d3e4f5061728%04x\",\"Status\":\"%s\",\"Percentage\":40.0,\"CurrentStep\":\"Updating\",\"Request\":{\"Method\":\"put\","
+		    "\"Cancellable\":true},\"Result\":{\"Data\":null,\"Error\":\"internal-error\",\"Details\":\"%s\"}}", i, state, op->details ? op->details : "");
+}
+
+static int member_index(const struct rk_jnode *node)
+{
+	const char *text = rk_jstr(node);
+	uint64_t slot = 0, device = 0;
+
+	if (text)
+		return (int)strtol(text + strlen(text) - 2, NULL, 16);
+	rk_ju64(rk_jget(node, "SlotID"), &slot);
+	rk_ju64(rk_jget(node, "DeviceID"), &device);
+	return (int)((slot - 1) * 4 + device - 1);
+}
+
+/* What NMX-M itself refuses when it comes to it. */
+static const char *illegal(const struct fake *f, int index, const struct part *after)
+{
+	for (int i = 0; i < PARTS; i++)
+		for (int g = 0; g < GPUS; g++)
+			if (i != index && f->parts[i].used && f->parts[i].gpus[g] && after->gpus[g])
+				return "GPU already belongs to a partition";
+	return NULL;
+}
+
+static void start_op(struct fake *f, int index, const struct part *after, struct http_answer *answer)
+{
+	struct op *op = &f->ops[f->n_ops];
+
+	*op = (struct op){ .due_ms = now(f) + DONE_AFTER_MS, .shows_ms = now(f) + DONE_AFTER_MS, .after = *after, .index = index };
+	op->details = illegal(f, index, after);
+	op->fails = op->lies = op->details != NULL;
+	f->faulty++;
+	op->never = f->fault == NEVER;
+	op->lies |= f->fault == LIE || f->fault == FAILS;
+	op->fails |= f->fault == FAILS || f->fault == FAILS_WITH_EFFECT;
+	if (f->fault == ALWAYS_BUSY || (f->fault == BUSY_TWICE && f->faulty <= 2)) {
+		op->fails = op->lies = true;
+		op->details = "NMX_ST_RESOURCE_IN_USE";
+	}
+	if (f->fault == LATE)
+		op->shows_ms += 5000;
+	if (f->fault == CUT)
+		answer->fault = HTTP_CUT;
+	answer->status = 202;
+	if (f->fault == NO_OPERATION)
+		return;
+	rk_str_addf(&answer->body, "{\"operationId\":\"66a0b1c2d3e4f5061728%04x\"}", f->n_ops);
+	f->n_ops++;
+}
+
+static void change(struct fake *f, const struct http_request *request, struct http_answer *answer)
+{
+	struct rk_json *json RK_CLEANUP_JSON = NULL;
+	const char *slash = strrchr(request->path, '/');
+	int index = (int)strtol(slash + strlen(slash) - 2, NULL, 16);
+	struct part after = { .used = true };
+
+	if (*request->body && rk_json_parse("body", request->body, strlen(request->body), &json, NULL) != 0)
+		fail_msg("no JSON: %s", request->body);
+	const struct rk_jnode *root = json ? rk_json_root(json) : NULL;
+	if (strcmp(request->method, "POST") == 0) {
+		for (index = 0; f->parts[index].used; index++)
+			;
+		/* Ids are the network's choice: the lowest that is free. */
+		after.id = f->fault == OTHER_ID ? 5 : 1;
+		snprintf(after.name, sizeof(after.name), "%s", rk_jstr(rk_jget(root, "Name")));
+	} else {
+		after = f->parts[index];
+		after.used = strcmp(request->method, "DELETE") != 0;
+		memset(after.gpus, 0, sizeof(after.gpus));
+	}
+	RK_JEACH(node, rk_jget(root, "Members")) {
+		bool location = node->type == RK_JOBJECT;
+		if (location != after.by_location) {
+			answer->status = 409;
+			rk_str_add(&answer->body, "{\"httpErrorCode\":409,\"customErrorCode\":\"conflict\",\"description\":\"partition member type cannot be changed\"}");
+			return;
+		}
+		after.gpus[member_index(node)] = true;
+	}
+	start_op(f, index, &after, answer);
+}
+
+static void handle(void *ctx, const struct http_request *request, struct http_answer *answer)
+{
+	struct fake *f = ctx;
+	const char *path = request->path;
+	bool get = strcmp(request->method, "GET") == 0;
+
+	settle(f);
+	if (!strstr(request->headers, "Authorization: Basic cnc6cHc=") || (f->fault == EXPIRED && f->faulty++ == 0)) {
+		answer->status = 401;
+	} else if (get && strcmp(path, "/nmx/v1/gpus") == 0) {
+		list_gpus(f, &answer->body);
+	} else if (get && strcmp(path, "/nmx/v1/partitions") == 0) {
+		list_parts(f, &answer->body);
+	} else if (get && strcmp(path, "/nmx/v1/services") == 0) {
+		rk_str_addf(&answer->body, "[{\"ServiceType\":\"CONTROLLER\",\"ClusterDomainUUID\":\"00000000-0000-4000-8000-000000000001\",\"Status\":\"%s\",\"StatusInfo\":\"x\"}]",
+			    f->fault == BROKEN ? "DOWN" : "UP");
+	} else if (strstr(path, "/operations/")) {
+		int i = (int)strtol(path + strlen(path) - 4, NULL, 16);
+		if (!get) {
+			f->cancels++;
+			f->ops[i].cancelled = true;
+		}
+		show_op(f, i, &answer->body);
+	} else if (f->fault == CONFLICT || f->fault == BROKEN) {
+		answer->status = f->fault == BROKEN ? 500 : 409;
+		rk_str_add(&answer->body, "{\"description\":\"no\"}");
+	} else {
+		f->puts += strcmp(request->method, "PUT") == 0;
+		change(f, request, answer);
+	}
+}
+
+/* ---- benches -------------------------------------------------------------------------------------------------------------------------- */
+
+static int start(void **state)
+{
+	struct fake *f = rk_xcalloc(1, sizeof(*f));
+	struct rk_err err RK_CLEANUP_ERR = RK_ERR_INIT;
+
+	snprintf(f->folder, sizeof(f->folder), "/tmp/racksh-nmxm.XXXXXX");
+	if (!mkdtemp(f->folder))
+		return -1;
+	http_start(&f->server, handle, f);
+	char *credentials RK_CLEANUP_FREE = rk_xasprintf("%s/c", f->folder);
+	char *nvlink RK_CLEANUP_FREE = rk_xasprintf("\"driver\":\"nmxm\",\"url\":\"%s\",\"credentialsFile\":\"%s\"", f->server.url, credentials);
+	assert_int_equal(rk_file_write(credentials, "user=rw\npassword=pw\n", 20, 0600, NULL), 0);
+	f->site = fabric_site(nvlink, "\"driver\":\"opensm\",\"ssh\":\"root@sm\"");
+	f->bench.clock = rk_clock_virtual(0);
+	f->bench.site = f->site;
+	f->parts[0] = (struct part){ .used = true, .id = RK_NVL_DEFAULT, .name = "Default Partition", .by_location = true };
+	memset(f->parts[0].gpus, 1, sizeof(f->parts[0].gpus));
+	f->env = (struct rk_driver_env){ .site = f->site, .clock = f->bench.clock, .cancel = &f->cancel };
+	if (rk_nvl_open(&f->env, &f->bench.nvl, &err) != 0)
+		fail_msg("%s", err.message);
+	*state = f;
+	return 0;
+}
+
+static int stop(void **state)
+{
+	struct fake *f = *state;
+	char *credentials RK_CLEANUP_FREE = rk_xasprintf("%s/c", f->folder);
+
+	f->bench.nvl->ops->free(f->bench.nvl);
+	http_stop(&f->server);
+	rk_clock_free(f->bench.clock);
+	rk_site_free(f->site);
+	unlink(credentials);
+	rmdir(f->folder);
+	free(f);
+	return 0;
+}
+
+static void ready_partition(struct fake *f)
+{
+	NVL_RC(0, f->bench.nvl->ops->create(f->bench.nvl, 0, 1, "team", "full_bandwidth", 18, error));
+}
+
+/* Drop of GPU 0 from the default partition under a fault: its class, and whether the GPU left. */
+static const struct {
+	enum fault fault;
+	int class, where;
+	const char *says;
+} drops[] = {
+	{ CUT, 0, 0, NULL },                                          /* it was done, and that is seen */
+	{ CONFLICT, RK_CONFLICT, RK_NVL_DEFAULT, "no" },
+	{ NEVER, RK_UNREACHABLE, RK_NVL_DEFAULT, "not known" },
+	{ LIE, RK_UNREACHABLE, RK_NVL_DEFAULT, "does not show it" },
+	{ FAILS, RK_FAILED, RK_NVL_DEFAULT, "NMX-M: " },
+	{ FAILS_WITH_EFFECT, 0, 0, NULL },
+	{ BUSY_TWICE, 0, 0, NULL },
+	{ ALWAYS_BUSY, RK_FAILED, RK_NVL_DEFAULT, "IN_USE" },
+	{ BROKEN, RK_UNREACHABLE, RK_NVL_DEFAULT, "whether it was done" },
+	{ LATE, 0, 0, NULL },
+	{ NO_OPERATION, RK_UNREACHABLE, RK_NVL_DEFAULT, "outcome is not known" },
+	{ ODD_STATE, 0, 0, NULL },
+};
+
+static void every_fault_is_told_for_what_it_is(void **state)
+{
+	(void)state;
+	for (size_t i = 0; i < RK_ARRAY_SIZE(drops); i++) {
+		struct rk_err err = RK_ERR_INIT;
+		struct fake *f;
+		start((void **)&f);
+		ready_partition(f);
+		f->fault = drops[i].fault;
+		f->faulty = 0;
+		int rc = f->bench.nvl->ops->drop(f->bench.nvl, 0, RK_NVL_DEFAULT, nvl_guid(&f->bench, 0), &err);
+		if (rc != drops[i].class || (drops[i].says && !strstr(err.message, drops[i].says)))
+			fail_msg("fault %d: %d: %s", (int)drops[i].fault, rc, err.message ? err.message : "no error");
+		f->fault = NONE;
+		rk_clock_sleep_ms(f->bench.clock, 20000);
+		assert_int_equal(nvl_where(&f->bench, nvl_guid(&f->bench, 0)), drops[i].where);
+		/* The others stay where they are: a list is never made from what is not known. */
+		for (int g = 1; g < GPUS; g++)
+			assert_int_equal(nvl_where(&f->bench, nvl_guid(&f->bench, g)), RK_NVL_DEFAULT);
+		rk_err_clear(&err);
+		stop((void **)&f);
+	}
+}
+
+static void an_endless_operation_is_cancelled(void **state)
+{
+	struct fake *f = *state;
+
+	f->fault = NEVER;
+	NVL_RC(RK_UNREACHABLE, f->bench.nvl->ops->drop(f->bench.nvl, 0, RK_NVL_DEFAULT, nvl_guid(&f->bench, 0), error));
+	assert_int_equal(f->cancels, 1);
+	assert_int_equal(f->puts, 1);
+}
+
+static void ctrl_c_cancels_the_operation_too(void **state)
+{
+	struct fake *f = *state;
+	struct rk_err err RK_CLEANUP_ERR = RK_ERR_INIT;
+
+	f->cancel = 1;
+	assert_int_equal(f->bench.nvl->ops->drop(f->bench.nvl, 0, RK_NVL_DEFAULT, nvl_guid(&f->bench, 0), &err), RK_CANCELLED);
+	assert_int_equal(f->puts, 0);
+}
+
+/* What was accepted late must not be undone by the list of the next change. */
+static void a_late_effect_is_awaited_before_the_next_list(void **state)
+{
+	struct fake *f = *state;
+
+	ready_partition(f);
+	f->fault = LATE;
+	for (int g = 0; g < 4; g++)
+		NVL_RC(0, f->bench.nvl->ops->drop(f->bench.nvl, 0, RK_NVL_DEFAULT, nvl_guid(&f->bench, g), error));
+	for (int g = 0; g < 4; g++)
+		NVL_RC(0, f->bench.nvl->ops->add(f->bench.nvl, 0, 1, nvl_guid(&f->bench, g), error));
+	for (int g = 0; g < GPUS; g++)
+		assert_int_equal(nvl_where(&f->bench, nvl_guid(&f->bench, g)), g < 4 ? 1 : RK_NVL_DEFAULT);
+}
+
+static void an_expired_login_is_renewed_once(void **state)
+{
+	struct fake *f = *state;
+
+	assert_int_equal(nvl_where(&f->bench, nvl_guid(&f->bench, 0)), RK_NVL_DEFAULT);
+	f->fault = EXPIRED;
+	assert_int_equal(nvl_where(&f->bench, nvl_guid(&f->bench, 0)), RK_NVL_DEFAULT);
+}
+
+static void another_id_than_planned_is_a_conflict_and_taken_back(void **state)
+{
+	struct fake *f = *state;
+
+	f->fault = OTHER_ID;
+	NVL_RC(RK_CONFLICT, f->bench.nvl->ops->create(f->bench.nvl, 0, 1, "team", "full_bandwidth", 18, error));
+	f->fault = NONE;
+	assert_false(nvl_exists(&f->bench, 5, NULL));
+}
+
+static void a_null_list_is_unknown_not_empty(void **state)
+{
+	struct rk_arena *arena RK_CLEANUP_ARENA = rk_arena_new();
+	struct fake *f = *state;
+	struct rk_nvl_live *live;
+	size_t n;
+
+	f->fault = NULL_LIST;
+	NVL_RC(RK_UNREACHABLE, f->bench.nvl->ops->list(f->bench.nvl, 0, arena, &live, &n, error));
+}
+
+static void identities_as_text_are_as_good_as_numbers(void **state)
+{
+	struct fake *f = *state;
+
+	f->text_uids = true;
+	nvl_contract_begins_in_the_default_partition(&f->bench);
+	assert_true(nvl_guid(&f->bench, 0) > UINT64_C(1) << 53);
+}
+
+static void a_controller_that_is_down_is_named(void **state)
+{
+	struct fake *f = *state;
+	struct rk_err err RK_CLEANUP_ERR = RK_ERR_INIT;
+
+	f->fault = BROKEN;
+	assert_int_equal(f->bench.nvl->ops->health(f->bench.nvl, 0, &err), RK_UNHEALTHY);
+	assert_non_null(strstr(err.message, "is DOWN: x"));
+}
+
+static void a_read_only_world_changes_nothing(void **state)
+{
+	struct fake *f = *state;
+	struct rk_nvl *nvl;
+
+	f->env.read_only = true;
+	NVL_RC(0, rk_nvl_open(&f->env, &nvl, error));
+	NVL_RC(RK_INVALID, nvl->ops->create(nvl, 0, 1, "team", "full_bandwidth", 18, error));
+	nvl->ops->free(nvl);
+	assert_int_equal(f->server.requests, 0);
+}
+
+/* Recorded answers, one JSON text per line or one per file. */
+static void recorded_answers_are_understood(void **state)
+{
+	static const enum rk_nmxm_state states[] = { RK_NMXM_ODD, RK_NMXM_RUNNING, RK_NMXM_FAILED, RK_NMXM_ODD };
+	struct rk_arena *arena RK_CLEANUP_ARENA = rk_arena_new();
+	char *text RK_CLEANUP_FREE = NULL, *rest = NULL;
+	size_t len, n = 0;
+
+	(void)state;
+	if (rk_file_read("../shared/samples/nvlink-switch/nmxm-operations.txt", 1 << 20, &text, &len, NULL) != 0)
+		skip();
+	for (char *line = strtok_r(text, "\n", &rest); line; line = strtok_r(NULL, "\n", &rest), n++) {
+		struct rk_json *json RK_CLEANUP_JSON = NULL;
+		struct rk_nmxm_operation op;
+		assert_int_equal(rk_json_parse("line", line, strlen(line), &json, NULL), 0);
+		rk_nmxm_operation(rk_json_root(json), arena, &op);
+		assert_int_equal(op.state, states[n]);
+	}
+	assert_int_equal(n, RK_ARRAY_SIZE(states));
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		NVL_CONTRACT(start, stop),
+		cmocka_unit_test(every_fault_is_told_for_what_it_is),
+		cmocka_unit_test_setup_teardown(an_endless_operation_is_cancelled, start, stop),
+		cmocka_unit_test_setup_teardown(ctrl_c_cancels_the_operation_too, start, stop),
+		cmocka_unit_test_setup_teardown(a_late_effect_is_awaited_before_the_next_list, start, stop),
+		cmocka_unit_test_setup_teardown(an_expired_login_is_renewed_once, start, stop),
+		cmocka_unit_test_setup_teardown(another_id_than_planned_is_a_conflict_and_taken_back, start, stop),
+		cmocka_unit_test_setup_teardown(a_null_list_is_unknown_not_empty, start, stop),
+		cmocka_unit_test_setup_teardown(identities_as_text_are_as_good_as_numbers, start, stop),
+		cmocka_unit_test_setup_teardown(a_controller_that_is_down_is_named, start, stop),
+		cmocka_unit_test_setup_teardown(a_read_only_world_changes_nothing, start, stop),
+		cmocka_unit_test(recorded_answers_are_understood),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
