@@ -90,7 +90,12 @@ check: packages
 	$(MAKE) all unit-all
 	RACKSH=$(BUILD)/racksh tests/check.sh $(BUILD)
 
-unit-all: $(UNIT)
+# Plays scripts on a pseudo terminal (tests/pty/run.sh).
+$(BUILD)/tests/pty/drive: tests/pty/drive.c
+	@mkdir -p $(@D)
+	@echo "  CC $@"; $(CC) -std=gnu17 -D_GNU_SOURCE $(WARN) $(CFLAGS) -o $@ $< -lutil
+
+unit-all: $(UNIT) $(BUILD)/tests/pty/drive
 bench-all: $(BENCH)
 fuzz-all: $(FUZZ)
 

@@ -30,6 +30,7 @@ void rk_app_catch_interrupts(void)
 {
 	struct sigaction act = { .sa_handler = on_interrupt };
 
+	interrupted = 0;
 	sigaction(SIGINT, &act, NULL);
 }
 
@@ -290,6 +291,8 @@ static void write_result(const struct rk_out *out, const struct rk_parsed *p, FI
 {
 	const struct rk_style style = style_of(&p->globals);
 
+	if (out->nothing)
+		return;
 	if (out->raw.len)
 		fwrite(out->raw.text, 1, out->raw.len, to);
 	if (p->globals.format == RK_FORMAT_TABLE)

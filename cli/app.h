@@ -87,9 +87,9 @@ void rk_app_prepare(struct rk_app *app);
 void rk_app_close(struct rk_app *app);
 /* Ctrl-C was pressed since the last command began. */
 bool rk_app_interrupted(void);
-void rk_app_catch_interrupts(void);
 /* Starts `racksh op resume OP --watch` on the same store, detached from terminal and session (cli/detach.c). ctx: the app. */
 int rk_app_detach(void *ctx, int64_t op, struct rk_err *err);
+void rk_app_catch_interrupts(void); /* from now on, and none came yet */
 /* Prints an error to stderr as the format wants. */
 void rk_print_error(const struct rk_err *err, const char *place, enum rk_format format);
 /* Is the command refused, or does somebody have to say yes first? what: shown in the question. */

@@ -51,10 +51,11 @@ static const char *const *build(struct rk_arena *arena, const char *const *words
 
 	for (size_t i = 0; i < before; i++)
 		all[at++] = words[i];
+	/* Copies: the context may change before the line runs. */
 	if (a)
-		all[at++] = a;
+		all[at++] = rk_arena_strdup(arena, a);
 	if (b)
-		all[at++] = b;
+		all[at++] = rk_arena_strdup(arena, b);
 	for (size_t i = from; i < n; i++)
 		all[at++] = words[i];
 	*ret_n = at;

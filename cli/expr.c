@@ -183,13 +183,15 @@ static const char *text_of(const struct rk_jnode *node)
 {
 	if (node->text)
 		return node->text;
-	return node->type == RK_JBOOL ? node->boolean ? "true" : "false" : node->type == RK_JNULL ? "null" : node->type == RK_JARRAY ? "(array)" : "(object)";
+	return node->type == RK_JBOOL ? node->boolean ? "true" : "false" : node->type == RK_JNULL ? "null" : node->n ? "(more)" : "(nothing in it)";
 }
 
 static bool truth(const char *text)
 {
 	double v;
 
+	if (strcmp(text, "(nothing in it)") == 0)
+		return false;
 	if (rk_parse_double(text, &v))
 		return v < 0 || v > 0;
 	return *text && strcmp(text, "false") != 0 && strcmp(text, "null") != 0;

@@ -2,7 +2,7 @@
  *
  *   EXPR  = AND ('||' AND)*          AND = NOT ('&&' NOT)*         NOT = '!' NOT | '(' EXPR ')' | TEST
  *   TEST  = ['all'|'any'|'none'] PATH [OP VALUE]                   OP  = == != < <= > >= ~ (contains)
- *   PATH  = KEY or [N], joined by '.'; on an array a key means that key of every element; `length` counts
+ *   PATH  = KEY or [N], joined by '.'; on an array a key means that key of every element; `length` counts. '.' may stand in front (.all)
  *   VALUE = number, true, false, null, 'text', "text" or a bare word
  *
  * A test without all, any or none has to hold for every value the path reaches, and for at least one. Without OP: the value is there and is

@@ -63,6 +63,9 @@ int main(int argc, char **argv)
 	int rc = rk_parse((const char *const *)argv + 1, (size_t)argc - 1, &none, true, &app.lexicon.vars, arena, &parsed, &err);
 	if (!rc)
 		rc = start(&app, &parsed, &err);
+	char *scripts RK_CLEANUP_FREE = rk_config_folder();
+	app.lexicon.scripts = scripts;
+	app.lexicon.known = rk_noun_known;
 	if (rc)
 		rk_print_error(&err, "", parsed.globals.format);
 	else if (parsed.globals.version)

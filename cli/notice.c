@@ -74,7 +74,7 @@ static bool look_at_op(struct rk_notices *n, const struct rk_op_row *op, struct 
 	}
 	free(s->state);
 	s->state = rk_xstrdup(op->state);
-	if (n->looked && !by_me(op->by))
+	if (n->looked && !by_me(op->by) && strcmp(op->state, "running") != 0)
 		tell(out, op);
 	return true;
 }

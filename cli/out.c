@@ -179,6 +179,11 @@ void rk_out_note(struct rk_out *out, const char *format, ...)
 	free(text);
 }
 
+void rk_out_nothing(struct rk_out *out)
+{
+	out->nothing = true;
+}
+
 void rk_out_raw(struct rk_out *out, const char *text, size_t n)
 {
 	rk_str_addn(&out->raw, text, n);

@@ -22,5 +22,7 @@ void rk_cell_list(struct rk_out *out, const char *key, const char *const *values
 struct rk_jw *rk_cell_json(struct rk_out *out, const char *key);             /* write exactly one value, before the next call */
 /* Free text for people, shown only in table format: above or below the rows, in call order. */
 void rk_out_note(struct rk_out *out, const char *format, ...) __attribute__((format(printf, 2, 3)));
+/* A list command that had nothing to list: prints nothing at all. */
+void rk_out_nothing(struct rk_out *out);
 /* RK_CMD_RAW: bytes as they are. */
 void rk_out_raw(struct rk_out *out, const char *text, size_t n);

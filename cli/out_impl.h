@@ -17,6 +17,7 @@ struct rk_out {
 	size_t n_columns;
 	struct rk_cell *cells;   /* n_rows x n_columns */
 	size_t n_rows, cap;
+	bool nothing;
 	struct rk_str notes, raw;
 	struct rk_str pending;   /* JSON of the cell being written by the handler */
 	struct rk_jw jw;

@@ -301,17 +301,31 @@ static void put_row(FILE *to, char *const *texts, const struct grid *g, const in
 	}
 }
 
-/* Makes the table fit by narrowing the widest columns of text. False: it cannot. */
+/* A number is never broken, and a head only between its words; text may be broken anywhere. */
+static int narrowest(const struct grid *g, size_t c)
+{
+	int least = g->right[c] ? 1 : NARROWEST;
+
+	for (const char *word = g->heads[c]; *word; word += strcspn(word, " "), word += strspn(word, " "))
+		least = (int)strcspn(word, " ") > least ? (int)strcspn(word, " ") : least;
+	for (size_t r = 0; g->right[c] && r < g->rows; r++)
+		least = width_of(g->cells[r * g->cols + c]) > least ? width_of(g->cells[r * g->cols + c]) : least;
+	return least;
+}
+
+/* Makes the table fit by narrowing the widest columns. False: it cannot. */
 static bool fit(const struct grid *g, int *widths, int room)
 {
-	int total = 0;
+	int total = 0, *least RK_CLEANUP_FREE = rk_xcalloc(g->cols + 1, sizeof(int));
 
-	for (size_t c = 0; c < g->cols; c++)
+	for (size_t c = 0; c < g->cols; c++) {
 		total += widths[c] + (c ? GAP : 0);
+		least[c] = narrowest(g, c);
+	}
 	while (total > room) {
 		size_t widest = g->cols;
 		for (size_t c = 0; c < g->cols; c++)
-			if (!g->right[c] && widths[c] > NARROWEST && (widest == g->cols || widths[c] > widths[widest]))
+			if (widths[c] > least[c] && (widest == g->cols || widths[c] > widths[widest]))
 				widest = c;
 		if (widest == g->cols)
 			return false;

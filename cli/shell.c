@@ -249,6 +249,17 @@ static void print_above(const char *text)
 	rl_redisplay();
 }
 
+/* Ctrl-C drops the line. */
+static int on_signal(void)
+{
+	if (!rk_app_interrupted() || shell.broken)
+		return 0;
+	shell.broken = true;
+	rl_replace_line("", 0);
+	rl_done = 1;
+	return 0;
+}
+
 /* Called by readline some times a second while nobody types. */
 static int idle(void)
 {
@@ -256,7 +267,8 @@ static int idle(void)
 	long long now = rk_clock_ms(NULL);
 	const char *off = rk_vars_get(&shell.app->lexicon.vars, "notices");
 
-	if (now - shell.polled_ms < EVERY_MS || (off && strcmp(off, "off") == 0))
+	on_signal();
+	if (shell.broken || now - shell.polled_ms < EVERY_MS || (off && strcmp(off, "off") == 0))
 		return 0;
 	shell.polled_ms = now;
 	struct rk_str text RK_CLEANUP_STR = RK_STR_INIT;
@@ -270,17 +282,6 @@ static int idle(void)
 		print_above(rk_str_text(&text));
 	else
 		rl_forced_update_display();
-	return 0;
-}
-
-/* Ctrl-C drops the line. */
-static int on_signal(void)
-{
-	if (!rk_app_interrupted())
-		return 0;
-	shell.broken = true;
-	rl_replace_line("", 0);
-	rl_done = 1;
 	return 0;
 }
 
@@ -332,10 +333,8 @@ static void loop(struct rk_app *app, const char *history)
 			printf("\n");
 			break;
 		}
-		if (shell.broken) {
-			printf("\n");
+		if (shell.broken)
 			continue;
-		}
 		remember(line, history);
 		rk_app_batch(app, "line", line, false);
 	}

@@ -147,6 +147,7 @@ static int set(struct rk_call *call, struct rk_err *err)
 	if (!value)
 		return list_vars(call, &call->app->lexicon.vars, name, err);
 	rk_vars_set(&call->app->lexicon.vars, name, value);
+	rk_out_nothing(call->out);
 	return 0;
 }
 
@@ -167,7 +168,10 @@ static int alias(struct rk_call *call, struct rk_err *err)
 {
 	size_t n;
 
-	return rk_parsed_command(call->parsed, &n) ? 0 : list_vars(call, &call->app->lexicon.aliases, rk_call_arg(call, "NAME"), err);
+	if (!rk_parsed_command(call->parsed, &n))
+		return list_vars(call, &call->app->lexicon.aliases, rk_call_arg(call, "NAME"), err);
+	rk_out_nothing(call->out);
+	return 0;
 }
 
 /* ---- running other commands --------------------------------------------------------------------------------------------------------- */

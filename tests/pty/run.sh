@@ -1,0 +1,43 @@
+#!/usr/bin/env bash
+# Terminal tests: tests/pty/NAME.pty is played on racksh in a pseudo terminal (see drive.c); the screen must read like NAME.txt.
+# $WORK in a script is a fresh folder. UPDATE=1 writes what was seen. Arguments: only these names.
+set -u
+cd "$(dirname "$0")/../.." || exit 1
+racksh=$(realpath "${RACKSH:-build/racksh}")
+drive=$(realpath "${DRIVE:-$(dirname "$racksh")/tests/pty/drive}")
+work=$(mktemp -d "${TMPDIR:-/tmp}/racksh-pty.XXXXXX") || exit 1
+trap 'rm -rf "$work"' EXIT
+passed=0 failed=0
+
+mask() {
+	sed -E 's/[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9:]{8}Z/TIME/g; s/[a-z_][a-z0-9_-]*@[A-Za-z0-9._-]+ [0-9]+/USER@HOST PID/g; s/[0-9]+\.[0-9]{3} s/N s/; s/TIME \([^)]*\)/TIME (AGO)/; s/^( +[0-9]+  )[0-9]+ s ago /\1AGO /'
+}
+
+# play SCRIPT: with a home, a state and a configuration folder of its own.
+play() {
+	local home=$work/$(basename "$1" .pty)
+	mkdir -p "$home/config/racksh" "$home/state"
+	echo 'set enable-bracketed-paste off' >"$home/inputrc"
+	sed "s|\$WORK|$home|g" "$1" >"$home/script"
+	env -i PATH="$PATH" HOME="$home" XDG_CONFIG_HOME="$home/config" XDG_STATE_HOME="$home/state" INPUTRC="$home/inputrc" TERM=xterm LC_ALL=C.UTF-8 RACKSH_PAGER=cat \
+		racksh="$racksh" "$drive" "$home/script" "$racksh" | sed "s|$home|WORK|g" | mask
+	return "${PIPESTATUS[0]}"
+}
+
+for script in tests/pty/*.pty; do
+	name=$(basename "$script" .pty)
+	case " ${*:-$name} " in *" $name "*) ;; *) continue ;; esac
+	play "$script" >"$work/screen" 2>"$work/errors"
+	code=$?
+	[ "${UPDATE:-}" = 1 ] && [ $code -eq 0 ] && cp "$work/screen" "tests/pty/$name.txt"
+	if [ $code -eq 0 ] && diff -u "tests/pty/$name.txt" "$work/screen"; then
+		passed=$((passed + 1))
+	else
+		failed=$((failed + 1))
+		cat "$work/errors"
+		[ $code -eq 0 ] || cat "$work/screen"
+		echo "not ok: pty $name"
+	fi
+done
+echo "pty: $passed passed, $failed failed"
+[ "$failed" -eq 0 ] && [ "$passed" -gt 0 ]
