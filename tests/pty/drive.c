@@ -313,7 +313,7 @@ static void step(struct play *p, char *line)
 	else if (strcmp(line, "type") == 0)
 		send_text(p, rest, strlen(rest));
 	else if (strcmp(line, "line") == 0)
-		send_text(p, strcat(rest, "\r"), strlen(rest) + 1);
+		send_text(p, rest, strlen(rest)), send_key(p, "enter");
 	else if (strcmp(line, "key") == 0)
 		send_key(p, rest);
 	else if (strcmp(line, "wait") == 0)
@@ -339,8 +339,8 @@ int main(int argc, char **argv)
 	}
 	p.script = argv[1];
 	p.program = argv[2];
-	/* Each line has memory of its own: environment strings stay. The last byte is kept free for ENTER. */
-	while (p.line < 400 && fgets(lines[p.line], sizeof(lines[0]) - 1, script)) {
+	/* Each line has memory of its own: environment strings stay. */
+	while (p.line < 400 && fgets(lines[p.line], sizeof(lines[0]), script)) {
 		char *line = lines[p.line++];
 		line[strcspn(line, "\n")] = '\0';
 		if (*line && *line != '#')

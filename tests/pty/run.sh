@@ -15,7 +15,8 @@ mask() {
 
 # play SCRIPT: with a home, a state and a configuration folder of its own.
 play() {
-	local home=$work/$(basename "$1" .pty)
+	local home
+	home=$work/$(basename "$1" .pty)
 	mkdir -p "$home/config/racksh" "$home/state"
 	echo 'set enable-bracketed-paste off' >"$home/inputrc"
 	sed "s|\$WORK|$home|g" "$1" >"$home/script"
