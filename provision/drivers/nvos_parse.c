@@ -97,16 +97,18 @@ int rk_nvos_list(const char *text, struct rk_arena *arena, struct rk_nvos_row **
 		return rc;
 	struct rk_nvos_row *rows = rk_arena_array(arena, root && root->n ? root->n : 1, sizeof(*rows));
 	RK_JEACH(node, root) {
-		uint64_t id, gpus;
+		uint64_t id, gpus, groups;
 		if (!rk_parse_u64(node->key, &id) || id < 1 || id > IDS_MAX || node->type != RK_JOBJECT)
 			return rk_err_set(err, RK_UNREACHABLE, "nv show sdn partition: \"%.40s\" is no partition", node->key);
-		rows[n] = (struct rk_nvos_row){ .announced = -1 };
+		rows[n] = (struct rk_nvos_row){ .announced = -1, .multicast = -1 };
 		rows[n].live.id = (int)id;
 		rows[n].live.name = rk_arena_strdup(arena, rk_jstr(rk_jget(node, "name")));
 		rows[n].live.health = health(rk_jstr(rk_jget(node, "health")));
 		rows[n].live.resiliency = resiliency(rk_jstr(rk_jget(node, "resiliency-mode")));
 		if (rk_ju64(rk_jget(node, "num-gpus"), &gpus) && gpus <= GPUS_MAX)
 			rows[n].announced = (long)gpus;
+		if (rk_ju64(rk_jget(node, "mcast-limit"), &groups) && groups <= GPUS_MAX)
+			rows[n].multicast = (long)groups;
 		n++;
 	}
 	*ret = rows;
@@ -217,7 +219,7 @@ int rk_nvos_apps(const char *text, struct rk_err *err)
 		return rc;
 	const struct rk_jnode *app = json ? rk_jget(rk_json_root(json), "nmx-controller") : NULL;
 	if (!app)
-		return rk_err_set(err, RK_UNHEALTHY, "no nmx-controller is installed on this switch: not configured, or it moved to another one");
+		return rk_err_set(err, RK_NOT_FOUND, "no nmx-controller is installed on this switch");
 	const char *status = rk_jstr(rk_jget(app, "status")), *reason = rk_jstr(rk_jget(app, "reason"));
 	if (!status)
 		return rk_err_set(err, RK_UNREACHABLE, "nv show cluster apps: the status of nmx-controller is not told");
@@ -226,4 +228,14 @@ int rk_nvos_apps(const char *text, struct rk_err *err)
 	if (reason)
 		rk_str_add_escaped(&why, reason, strnlen(reason, 300));
 	return rk_err_set(err, RK_UNHEALTHY, "nmx-controller is not ok: %s", why.len ? why.text : "no reason given");
+}
+
+/* The difference is JSON of what differs, an array or object that names "cluster" somewhere, or {} or []. */
+bool rk_nvos_unsaved(const char *text)
+{
+	struct rk_json *json RK_CLEANUP_JSON = NULL;
+	size_t len = strlen(text);
+	const char *begin = text + strcspn(text, "[{");
+
+	return *begin && rk_json_parse("diff", begin, len - (size_t)(begin - text), &json, NULL) == 0 && rk_json_root(json)->n && strstr(begin, "\"cluster\"");
 }

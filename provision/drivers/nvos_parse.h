@@ -18,10 +18,14 @@ const char *rk_nvos_json(const char *text, size_t *ret_len);
 struct rk_nvos_row {
 	struct rk_nvl_live live;
 	long announced;      /* num-gpus; -1 unknown */
+	long multicast;      /* mcast-limit; -1 unknown */
 };
 int rk_nvos_list(const char *text, struct rk_arena *arena, struct rk_nvos_row **ret, size_t *ret_n, struct rk_err *err);
 /* `nv show sdn partition ID -o json`: fills gpus (sorted). RK_UNREACHABLE when the members are not certain. */
 int rk_nvos_members(const char *text, long announced, struct rk_arena *arena, struct rk_nvl_live *live, struct rk_err *err);
-/* `nv show cluster -o json` and `nv show cluster apps -o json`. 0, RK_UNHEALTHY with the reason, RK_UNREACHABLE when not understood. */
+/* `nv show cluster -o json` and `nv show cluster apps -o json`. 0, RK_UNHEALTHY with the reason, RK_UNREACHABLE when not understood; apps also
+ * RK_NOT_FOUND: the controller is not installed here. */
 int rk_nvos_cluster(const char *text, struct rk_err *err);
 int rk_nvos_apps(const char *text, struct rk_err *err);
+/* `nv config diff startup applied -o json`: is something of the cluster not saved? False, too, when that cannot be told. */
+bool rk_nvos_unsaved(const char *text);

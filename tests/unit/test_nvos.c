@@ -142,7 +142,7 @@ static void the_state_of_the_controller_is_judged(void **state)
 	assert_int_equal(rk_nvos_apps("{\"nmx-controller\":{\"status\":\"ok\",\"reason\":\"\"}}", NULL), 0);
 	assert_int_equal(rk_nvos_apps("{\"nmx-controller\":{\"status\":\"not ok\",\"reason\":\"x\"}}", NULL), RK_UNHEALTHY);
 	assert_int_equal(rk_nvos_apps("{\"nmx-controller\":{}}", NULL), RK_UNREACHABLE);
-	assert_int_equal(rk_nvos_apps("{\"nmx-telemetry\":{\"status\":\"ok\"}}", NULL), RK_UNHEALTHY);
+	assert_int_equal(rk_nvos_apps("{\"nmx-telemetry\":{\"status\":\"ok\"}}", NULL), RK_NOT_FOUND);
 }
 
 int main(void)
