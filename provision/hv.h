@@ -18,6 +18,16 @@ struct rk_hv_volume {
 	const char *path;                 /* absolute on the host */
 };
 
+/* A local file on its way into a volume. */
+struct rk_hv_upload {
+	int fd;
+	uint64_t bytes;                   /* all of the file */
+	uint64_t done;                    /* in: an earlier upload was acknowledged so far */
+	/* After every piece that the host has acknowledged; false: stop (RK_CANCELLED). */
+	bool (*progress)(void *ctx, uint64_t done);
+	void *ctx;
+};
+
 struct rk_hv_ops {
 	int (*probe)(struct rk_hv *hv, int tray, struct rk_arena *arena, struct rk_hostcaps *ret, struct rk_err *err);
 	/* An absent domain is exists = false and 0, never an error. */
@@ -38,7 +48,10 @@ struct rk_hv_ops {
 	int (*volume_list)(struct rk_hv *hv, int tray, const char *pool, struct rk_arena *arena, const char ***ret, size_t *ret_n, struct rk_err *err);
 	/* Overlay on backing ("pool/volume"), format qcow2. */
 	int (*volume_overlay)(struct rk_hv *hv, int tray, const char *pool, const char *name, const char *backing, struct rk_err *err);
-	/* Raw volume with these bytes; replaces one of the same name. */
+	/* The file as a volume, with what it says inside as its format. Goes on at upload->done when the host still has what came before, else from
+	 * the start; reads both ends back. RK_CONFLICT: a volume of another length has that name. */
+	int (*volume_upload)(struct rk_hv *hv, int tray, const char *pool, const char *name, const struct rk_hv_upload *upload, struct rk_err *err);
+	/* Raw volume with these bytes. One of the same name is replaced; when it has the same length, it is written over in place. */
 	int (*volume_put)(struct rk_hv *hv, int tray, const char *pool, const char *name, const void *data, size_t len, struct rk_err *err);
 	int (*volume_delete)(struct rk_hv *hv, int tray, const char *pool, const char *name, struct rk_err *err); /* absent: 0 */
 	/* Erases the tray's local drives and reads back; sees the reset of GPUs and HCAs. RK_FAILED/RK_UNREACHABLE: the tray is faulty. */

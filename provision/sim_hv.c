@@ -343,6 +343,16 @@ static char *imex_of_seed(const char *data, size_t len)
 	return rk_str_steal(&out);
 }
 
+static int volume_upload(struct rk_hv *hv, int tray, const char *pool, const char *name, const struct rk_hv_upload *up, struct rk_err *err)
+{
+	char *value RK_CLEANUP_FREE = rk_xasprintf("%llu", (unsigned long long)up->bytes);
+	int rc = set_volume(hv, tray, "hv.volume_upload", pool, name, value, NULL, NULL, err);
+
+	if (!rc && !up->progress(up->ctx, up->bytes))
+		rc = rk_err_set(err, RK_CANCELLED, "tray \"%s\": stopped", tray_name(hv, tray));
+	return rc;
+}
+
 static int volume_put(struct rk_hv *hv, int tray, const char *pool, const char *name, const void *data, size_t len, struct rk_err *err)
 {
 	char *value RK_CLEANUP_FREE = rk_xasprintf("%zu", len), *key RK_CLEANUP_FREE = rk_xasprintf("seed:%s", tray_name(hv, tray));
@@ -386,6 +396,7 @@ static const struct rk_hv_ops ops = {
 	.volume_get = volume_get,
 	.volume_list = volume_list,
 	.volume_overlay = volume_overlay,
+	.volume_upload = volume_upload,
 	.volume_put = volume_put,
 	.volume_delete = volume_delete,
 	.scrub = scrub,

@@ -62,21 +62,6 @@ static int show_size(struct rk_call *call, struct rk_err *err)
 	return 0;
 }
 
-static int list_images(struct rk_call *call, struct rk_err *err)
-{
-	const struct rk_site *site = call->world->site;
-
-	(void)err;
-	for (size_t i = 0; i < site->n_images; i++) {
-		rk_out_row(call->out);
-		rk_cell_text(call->out, "name", site->images[i].name);
-		rk_cell_text(call->out, "volume", site->images[i].volume);
-		rk_cell_text(call->out, "arch", site->images[i].arch);
-		rk_cell_text(call->out, "format", site->images[i].format);
-	}
-	return 0;
-}
-
 static int held_by(const struct rk_site *site, size_t tenant)
 {
 	int n = 0;
@@ -151,12 +136,6 @@ static const struct rk_command size_rows[] = {
 	  .examples = RK_EXAMPLES("size show Standard_ND128isr_GB300_v6", "size show nd64isr-gb300-v6 -o json"), .run = show_size },
 };
 RK_NOUN(size, "VM sizes", NULL, size_rows);
-
-static const struct rk_command image_rows[] = {
-	{ .noun = "image", .verb = "list", .summary = "list the images of the site", .list = true, .examples = RK_EXAMPLES("image list"), .run = list_images,
-	  .columns = RK_COLUMNS({ "name", RK_COL_TEXT }, { "volume", RK_COL_TEXT }, { "arch", RK_COL_TEXT }, { "format", RK_COL_TEXT }) },
-};
-RK_NOUN(image, "images that VMs start from", NULL, image_rows);
 
 static const struct rk_command tenant_rows[] = {
 	{ .noun = "tenant", .verb = "list", .summary = "list the tenants", .list = true, .examples = RK_EXAMPLES("tenant list"), .run = list_tenants,

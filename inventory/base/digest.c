@@ -17,23 +17,30 @@ static uint32_t be32(const uint8_t *p)
 	return (uint32_t)p[0] << 24 | (uint32_t)p[1] << 16 | (uint32_t)p[2] << 8 | p[3];
 }
 
-/* Both digests of FIPS 180-4 pad alike: 0x80, zeros, the length in bits as 64 bit big endian. */
-static void digest(block_fn *block, uint32_t *state, size_t words, const uint8_t *data, size_t len, uint8_t *ret)
+/* Both digests of FIPS 180-4 pad alike: 0x80, zeros, the length in bits as 64 bit big endian. rest: what fills no block, of len in all. */
+static void finish(block_fn *block, uint32_t *state, size_t words, const uint8_t *rest, uint64_t len, uint8_t *ret)
 {
 	uint8_t tail[128] = { 0 };
-	size_t whole = len & ~(size_t)63, rest = len - whole, tail_len = rest < 56 ? 64 : 128;
+	size_t n = (size_t)(len % 64), tail_len = n < 56 ? 64 : 128;
 
-	for (size_t i = 0; i < whole; i += 64)
-		block(state, data + i);
-	if (rest)
-		memcpy(tail, data + whole, rest);
-	tail[rest] = 0x80;
+	if (n)
+		memcpy(tail, rest, n);
+	tail[n] = 0x80;
 	for (int i = 0; i < 8; i++)
-		tail[tail_len - 1 - (size_t)i] = (uint8_t)((uint64_t)len * 8 >> (8 * i));
+		tail[tail_len - 1 - (size_t)i] = (uint8_t)(len * 8 >> (8 * i));
 	for (size_t i = 0; i < tail_len; i += 64)
 		block(state, tail + i);
 	for (size_t i = 0; i < words * 4; i++)
 		ret[i] = (uint8_t)(state[i / 4] >> (24 - 8 * (i % 4)));
+}
+
+static void digest(block_fn *block, uint32_t *state, size_t words, const uint8_t *data, size_t len, uint8_t *ret)
+{
+	size_t whole = len & ~(size_t)63;
+
+	for (size_t i = 0; i < whole; i += 64)
+		block(state, data + i);
+	finish(block, state, words, data + whole, len, ret);
 }
 
 static void sha1_block(uint32_t *h, const uint8_t *block)
@@ -107,9 +114,15 @@ void rk_sha1(const void *data, size_t len, uint8_t ret[20])
 
 void rk_sha256(const void *data, size_t len, uint8_t ret[32])
 {
-	uint32_t h[8] = { 0x6a09e667, 0xbb67ae85, 0x3c6ef372, 0xa54ff53a, 0x510e527f, 0x9b05688c, 0x1f83d9ab, 0x5be0cd19 };
+	struct rk_sha256 sum = RK_SHA256_INIT;
 
-	digest(sha256_block, h, 8, data, len, ret);
+	digest(sha256_block, sum.state, 8, data, len, ret);
+}
+
+static void hex(const uint8_t sum[32], char ret[65])
+{
+	for (int i = 0; i < 32; i++)
+		snprintf(ret + 2 * i, 3, "%02x", sum[i]);
 }
 
 void rk_sha256_hex(const void *data, size_t len, char ret[65])
@@ -117,8 +130,36 @@ void rk_sha256_hex(const void *data, size_t len, char ret[65])
 	uint8_t sum[32];
 
 	rk_sha256(data, len, sum);
-	for (int i = 0; i < 32; i++)
-		snprintf(ret + 2 * i, 3, "%02x", sum[i]);
+	hex(sum, ret);
+}
+
+void rk_sha256_add(struct rk_sha256 *sum, const void *data, size_t len)
+{
+	const uint8_t *p = data;
+	size_t held = (size_t)(sum->len % 64), room = held ? 64 - held : 0;
+
+	sum->len += len;
+	if (room) {
+		size_t n = len < room ? len : room;
+		memcpy(sum->rest + held, p, n);
+		p += n;
+		len -= n;
+		if (n < room)
+			return;
+		sha256_block(sum->state, sum->rest);
+	}
+	for (; len >= 64; p += 64, len -= 64)
+		sha256_block(sum->state, p);
+	if (len)
+		memcpy(sum->rest, p, len);
+}
+
+void rk_sha256_end(struct rk_sha256 *sum, char ret[65])
+{
+	uint8_t bytes[32];
+
+	finish(sha256_block, sum->state, 8, sum->rest, sum->len, bytes);
+	hex(bytes, ret);
 }
 
 void rk_hmac_sha1(const void *key, size_t key_len, const void *data, size_t len, uint8_t ret[20])

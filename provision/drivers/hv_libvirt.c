@@ -7,13 +7,15 @@
 #include <pthread.h>
 #include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "inventory/base/str.h"
 #include "provision/deadline.h"
 #include "provision/drivers/scrub.h"
+#include "provision/drivers/volume_xml.h"
 #include "provision/hv.h"
 
-enum { OPEN_MS = 20000, KEEPALIVE_S = 5, KEEPALIVE_COUNT = 4, DESTROY_MS = 90000 };
+enum { OPEN_MS = 20000, KEEPALIVE_S = 5, KEEPALIVE_COUNT = 4, DESTROY_MS = 90000, PIECE = 64 << 10, CHUNK = 64 << 20 /* of an upload, acknowledged as a whole */ };
 static const char namespace[] = "urn:racksh:domain:1";
 
 struct link {
@@ -577,42 +579,6 @@ static int lv_volume_list(struct rk_hv *hv, int tray, const char *pool_name, str
 	return leave(hv, tray, 0);
 }
 
-static void add_xml_text(struct rk_str *out, const char *text)
-{
-	for (; *text; text++) {
-		const char *entity = *text == '<' ? "&lt;" : *text == '>' ? "&gt;" : *text == '&' ? "&amp;" : NULL;
-		if (entity)
-			rk_str_add(out, entity);
-		else
-			rk_str_addc(out, *text);
-	}
-}
-
-static void volume_xml(struct rk_str *out, const char *name, uint64_t bytes, const char *format, const char *backing, const char *backing_format)
-{
-	rk_str_add(out, "<volume><name>");
-	add_xml_text(out, name);
-	rk_str_addf(out, "</name><capacity unit='bytes'>%llu</capacity><target><format type='%s'/></target>", (unsigned long long)bytes, format);
-	if (backing) {
-		rk_str_add(out, "<backingStore><path>");
-		add_xml_text(out, backing);
-		rk_str_addf(out, "</path><format type='%s'/></backingStore>", backing_format);
-	}
-	rk_str_add(out, "</volume>");
-}
-
-/* Format of a volume as the host detected it: a backing file whose format is guessed at start time is a way out of the guest. */
-static const char *volume_format(const char *xml)
-{
-	static const char *const known[] = { "qcow2", "raw" };
-	const char *target = strstr(xml, "<target>"), *format = target ? strstr(target, "<format type='") : NULL;
-
-	for (size_t i = 0; format && i < RK_ARRAY_SIZE(known); i++)
-		if (rk_starts_with(format + strlen("<format type='"), known[i]))
-			return known[i];
-	return NULL;
-}
-
 struct backing {
 	char *path;
 	const char *format;
@@ -636,7 +602,7 @@ static int find_backing(struct libvirt *lv, int tray, virConnectPtr conn, const 
 		rk_err_hint(err, "the image \"%s\" must be in the storage pool of the tray", where);
 		return rc;
 	}
-	ret->format = volume_format(xml);
+	ret->format = rk_volume_format(xml);
 	if (!ret->format)
 		return rk_err_set(err, RK_INVALID, "tray \"%s\": image \"%s\" is neither qcow2 nor raw", lv->hv.site->trays[tray].name, where);
 	ret->bytes = info.capacity;
@@ -657,7 +623,7 @@ static int lv_volume_overlay(struct rk_hv *hv, int tray, const char *pool_name, 
 	if ((rc = find_backing(lv, tray, conn, backing, &base, err)) != 0)
 		return leave(hv, tray, rc);
 	char *path RK_CLEANUP_FREE = base.path;
-	volume_xml(&xml, name, base.bytes, "qcow2", path, base.format);
+	rk_volume_xml(&xml, name, base.bytes, "qcow2", path, base.format);
 	virStoragePoolPtr pool CLEANUP_POOL = open_pool(conn, pool_name);
 	if (!pool)
 		return leave(hv, tray, failed(lv, tray, "opening the storage pool", err));
@@ -667,6 +633,14 @@ static int lv_volume_overlay(struct rk_hv *hv, int tray, const char *pool_name, 
 		rc = last_is(VIR_ERR_STORAGE_VOL_EXIST) ? rk_err_set(err, RK_CONFLICT, "tray \"%s\": volume \"%s\" is there already", hv->site->trays[tray].name, name)
 							: failed(lv, tray, "creating the overlay", err);
 	return leave(hv, tray, rc);
+}
+
+/* Bytes of the file behind a volume, whatever disk it describes; 0 when they cannot be read. */
+static uint64_t physical_bytes(virStorageVolPtr volume)
+{
+	virStorageVolInfo info;
+
+	return virStorageVolGetInfoFlags(volume, &info, VIR_STORAGE_VOL_GET_PHYSICAL) == 0 ? info.allocation : 0;
 }
 
 static int upload(virConnectPtr conn, virStorageVolPtr volume, const char *data, size_t len)
@@ -703,9 +677,13 @@ static int lv_volume_put(struct rk_hv *hv, int tray, const char *pool_name, cons
 	if (!pool)
 		return leave(hv, tray, failed(lv, tray, "opening the storage pool", err));
 	virStorageVolPtr old CLEANUP_VOLUME = virStorageVolLookupByName(pool, name);
+	if (old && physical_bytes(old) == len) {
+		trace(lv, tray, "volume upload in place", name);
+		return leave(hv, tray, upload(conn, old, data, len) != 0 ? failed(lv, tray, "uploading a volume", err) : 0);
+	}
 	if (old && virStorageVolDelete(old, 0) != 0 && !last_is(VIR_ERR_NO_STORAGE_VOL))
 		return leave(hv, tray, failed(lv, tray, "replacing a volume", err));
-	volume_xml(&xml, name, len, "raw", NULL, NULL);
+	rk_volume_xml(&xml, name, len, "raw", NULL, NULL);
 	trace(lv, tray, "volume create and upload", rk_str_text(&xml));
 	virStorageVolPtr volume CLEANUP_VOLUME = virStorageVolCreateXML(pool, rk_str_text(&xml), 0);
 	if (!volume)
@@ -714,6 +692,97 @@ static int lv_volume_put(struct rk_hv *hv, int tray, const char *pool_name, cons
 		rc = failed(lv, tray, "uploading a volume", err);
 		virStorageVolDelete(volume, 0); /* half a seed must not look like one */
 	}
+	return leave(hv, tray, rc);
+}
+
+/* Bytes [offset, offset + n) of a local file into the volume. */
+static int upload_piece(virConnectPtr conn, virStorageVolPtr volume, int fd, uint64_t offset, uint64_t n)
+{
+	char *buffer RK_CLEANUP_FREE = rk_xmalloc(PIECE);
+	virStreamPtr stream = virStreamNew(conn, 0);
+	int rc = stream ? virStorageVolUpload(volume, stream, offset, n, 0) : -1;
+
+	for (uint64_t sent = 0; rc == 0 && sent < n;) {
+		ssize_t got = pread(fd, buffer, n - sent < PIECE ? (size_t)(n - sent) : PIECE, (off_t)(offset + sent));
+		int went = got > 0 ? virStreamSend(stream, buffer, (size_t)got) : -1;
+		if (went < 0)
+			rc = -1;
+		else
+			sent += (uint64_t)went;
+	}
+	if (rc == 0)
+		rc = virStreamFinish(stream);
+	else if (stream)
+		virStreamAbort(stream);
+	if (stream)
+		virStreamFree(stream);
+	return rc;
+}
+
+/* Does the host have the same bytes there as the local file? */
+static bool same_bytes(virConnectPtr conn, virStorageVolPtr volume, int fd, uint64_t offset, size_t n)
+{
+	char *ours RK_CLEANUP_FREE = rk_xmalloc(PIECE), *theirs RK_CLEANUP_FREE = rk_xmalloc(PIECE);
+	virStreamPtr stream = virStreamNew(conn, 0);
+	bool good = stream && virStorageVolDownload(volume, stream, offset, n, 0) == 0;
+	size_t got = 0;
+
+	while (good && got < n) {
+		int came = virStreamRecv(stream, theirs + got, n - got);
+		good = came > 0;
+		got += good ? (size_t)came : 0;
+	}
+	if (stream && (!good || virStreamFinish(stream) != 0))
+		virStreamAbort(stream);
+	if (stream)
+		virStreamFree(stream);
+	return good && pread(fd, ours, n, (off_t)offset) == (ssize_t)n && memcmp(ours, theirs, n) == 0;
+}
+
+static int upload_all(struct libvirt *lv, int tray, virConnectPtr conn, virStorageVolPtr volume, const struct rk_hv_upload *up, struct rk_err *err)
+{
+	uint64_t end = up->bytes < PIECE ? up->bytes : PIECE, done = up->done;
+
+	if (done > up->bytes || done < end || !same_bytes(conn, volume, up->fd, done - end, (size_t)end))
+		done = 0;
+	while (done < up->bytes) {
+		uint64_t n = up->bytes - done < CHUNK ? up->bytes - done : CHUNK;
+		if (upload_piece(conn, volume, up->fd, done, n) != 0)
+			return failed(lv, tray, "uploading an image", err);
+		done += n;
+		if (!up->progress(up->ctx, done))
+			return rk_err_set(err, RK_CANCELLED, "tray \"%s\": stopped after %llu of %llu bytes", lv->hv.site->trays[tray].name,
+					  (unsigned long long)done, (unsigned long long)up->bytes);
+	}
+	if (!same_bytes(conn, volume, up->fd, 0, (size_t)end) || !same_bytes(conn, volume, up->fd, up->bytes - end, (size_t)end))
+		return rk_err_set(err, RK_FAILED, "tray \"%s\": the image reads back otherwise than it was written", lv->hv.site->trays[tray].name);
+	return 0;
+}
+
+static int lv_volume_upload(struct rk_hv *hv, int tray, const char *pool_name, const char *name, const struct rk_hv_upload *up, struct rk_err *err)
+{
+	struct libvirt *lv = (struct libvirt *)hv;
+	struct rk_str xml RK_CLEANUP_STR = RK_STR_INIT;
+	virConnectPtr conn;
+	int rc = enter(hv, tray, true, &conn, err);
+
+	if (rc != 0)
+		return rc;
+	virStoragePoolPtr pool CLEANUP_POOL = open_pool(conn, pool_name);
+	if (!pool)
+		return leave(hv, tray, failed(lv, tray, "opening the storage pool", err));
+	virStorageVolPtr volume CLEANUP_VOLUME = virStorageVolLookupByName(pool, name);
+	if (volume && physical_bytes(volume) != up->bytes)
+		return leave(hv, tray, rk_err_set(err, RK_CONFLICT, "tray \"%s\": volume \"%s/%s\" is there with another length", hv->site->trays[tray].name,
+						  pool_name, name));
+	if (!volume) {
+		/* Raw, whatever is inside: libvirt looks at the content when it lists the pool again. */
+		rk_volume_xml(&xml, name, up->bytes, "raw", NULL, NULL);
+		trace(lv, tray, "volume create and upload", rk_str_text(&xml));
+		volume = virStorageVolCreateXML(pool, rk_str_text(&xml), 0);
+	}
+	rc = volume ? upload_all(lv, tray, conn, volume, up, err) : failed(lv, tray, "creating a volume", err);
+	virStoragePoolRefresh(pool, 0);
 	return leave(hv, tray, rc);
 }
 
@@ -770,6 +839,7 @@ static const struct rk_hv_ops ops = {
 	.volume_get = lv_volume_get,
 	.volume_list = lv_volume_list,
 	.volume_overlay = lv_volume_overlay,
+	.volume_upload = lv_volume_upload,
 	.volume_put = lv_volume_put,
 	.volume_delete = lv_volume_delete,
 	.scrub = lv_scrub,
