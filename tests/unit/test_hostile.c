@@ -1,0 +1,148 @@
+/* A fan-out over good hosts and one of each kind of bad one: the run ends by itself, the good ones have their answer, and each bad one costs
+ * its own result only, with the phase in which it went wrong. */
+#include <setjmp.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include "inventory/base/file.h"
+#include "provision/ssh.h"
+#include "tests/unit/ssh_server.h"
+
+enum { GOOD = 6, HOSTS = SSH_KINDS - 1 + GOOD, OUTPUT_MAX = 64 << 10 };
+
+/* word: in the error. NULL: the command ran, and its result shows that something is wrong. */
+static const struct {
+	enum ssh_server_kind kind;
+	const char *word;
+} bad[] = {
+	{ SSH_NOT_LISTENING, "connect" }, { SSH_CLOSES, "key exchange" }, { SSH_RESETS, "key exchange" }, { SSH_SILENT, "key exchange: timed out" },
+	{ SSH_BANNER_SPEW, "key exchange" }, { SSH_BANNER_DRIP, "key exchange" }, { SSH_HALF_VERSION, "key exchange" },
+	{ SSH_VERSION_ONLY, "key exchange" }, { SSH_OLD_VERSION, "key exchange" }, { SSH_GARBAGE, "key exchange" }, { SSH_HTTP, "key exchange" },
+	{ SSH_HUGE_PACKET, "key exchange" }, { SSH_ZERO_PACKET, "key exchange" }, { SSH_OTHER_KEY, "host key" }, { SSH_AUTH_HANGS, "authentication: timed out" },
+	{ SSH_AUTH_DENIES, "authentication" }, { SSH_CHANNEL_REFUSED, "session" }, { SSH_CHANNEL_HANGS, "timed out" }, { SSH_EXEC_REFUSED, "command" },
+	{ SSH_EXEC_HANGS, "timed out" }, { SSH_COMMAND_SILENT, "of silence" }, { SSH_FLOOD, "timed out" }, { SSH_STDERR_FLOOD, "timed out" },
+	{ SSH_DRIP, "timed out" }, { SSH_NO_STATUS, NULL }, { SSH_SIGNAL, NULL }, { SSH_DROPS_MIDWAY, "connection was lost" }, { SSH_HALF_CLOSE, "timed out" },
+};
+
+struct host {
+	struct ssh_server server;
+	const char *word;
+	bool good;
+	int rc;
+	struct rk_err err;
+	struct rk_ssh_result result;
+};
+static struct {
+	struct ssh_servers servers;
+	char *host_public, *identity;
+	char dir[64];
+	struct host hosts[HOSTS];
+} world;
+
+static void one_host(void *ctx, size_t i)
+{
+	static const struct rk_ssh_limits limits = { .connect_ms = 3000, .auth_ms = 3000, .idle_ms = 2500, .total_ms = 5000, .output_max = OUTPUT_MAX };
+	struct host *h = &((struct host *)ctx)[i];
+	const struct rk_ssh_target target = { .host = "127.0.0.1", .port = h->server.port, .host_key = world.host_public, .identity_file = world.identity };
+	const char *argv[] = { "echo", "here", NULL };
+	struct rk_ssh *ssh = NULL;
+
+	h->rc = rk_ssh_open(&target, &limits, NULL, NULL, &ssh, &h->err);
+	if (!h->rc)
+		h->rc = rk_ssh_run(ssh, argv, NULL, 0, &h->result, &h->err);
+	rk_ssh_close(ssh);
+}
+
+static void check_host(const struct host *h, int kind)
+{
+	if (h->good) {
+		if (h->rc || h->result.status != 0 || strcmp(rk_str_text(&h->result.out), "echo here") != 0)
+			fail_msg("a good host: %s, \"%s\"", h->err.message, rk_str_text(&h->result.out));
+		return;
+	}
+	if (!h->rc && h->result.status == 0)
+		fail_msg("kind %d: taken for a good answer", kind);
+	if (h->word && (!h->err.message || !strstr(h->err.message, h->word)))
+		fail_msg("kind %d: \"%s\" does not say \"%s\"", kind, h->err.message, h->word);
+	if (h->rc && h->rc != RK_UNREACHABLE)
+		fail_msg("kind %d: class %s", kind, rk_class_name(h->rc));
+	assert_true(h->result.out.len <= OUTPUT_MAX && h->result.err.len <= OUTPUT_MAX);
+	if (h->server.kind == SSH_SIGNAL)
+		assert_string_equal(h->result.signal, "SEGV");
+}
+
+static void bad_hosts_cost_only_their_own_result(void **state)
+{
+	size_t n = 0;
+
+	(void)state;
+	assert_int_equal(RK_ARRAY_SIZE(bad), SSH_KINDS - 1);
+	/* Good ones before, between and behind. */
+	for (size_t i = 0; i < RK_ARRAY_SIZE(bad); i++) {
+		if (i % 5 == 0) {
+			world.hosts[n].good = true;
+			ssh_server_start(&world.servers, &world.hosts[n++].server, SSH_GOOD);
+		}
+		world.hosts[n].word = bad[i].word;
+		ssh_server_start(&world.servers, &world.hosts[n++].server, bad[i].kind);
+	}
+	assert_int_equal(n, HOSTS);
+	rk_fanout(n, (int)n, one_host, world.hosts);
+	for (size_t i = 0; i < n; i++)
+		check_host(&world.hosts[i], world.hosts[i].server.kind);
+	for (size_t i = 0; i < n; i++) {
+		rk_ssh_result_clear(&world.hosts[i].result);
+		rk_err_clear(&world.hosts[i].err);
+	}
+}
+
+static int start(void **state)
+{
+	char *host_private, *other_private, *other_public, *user_private, *user_public;
+	struct rk_err err RK_CLEANUP_ERR = RK_ERR_INIT;
+
+	(void)state;
+	signal(SIGPIPE, SIG_IGN);
+	if (rk_ssh_make_key("host", &host_private, &world.host_public, &err) || rk_ssh_make_key("other", &other_private, &other_public, &err) ||
+	    rk_ssh_make_key("user", &user_private, &user_public, &err))
+		return -1;
+	snprintf(world.dir, sizeof(world.dir), "/tmp/racksh-hostile.XXXXXX");
+	if (!mkdtemp(world.dir))
+		return -1;
+	world.identity = rk_xasprintf("%s/id", world.dir);
+	int rc = rk_file_write(world.identity, user_private, strlen(user_private), 0600, &err);
+	ssh_servers_init(&world.servers, host_private, other_private);
+	free(host_private);
+	free(other_private);
+	free(other_public);
+	free(user_private);
+	free(user_public);
+	return rc;
+}
+
+static int stop(void **state)
+{
+	struct ssh_server servers[HOSTS];
+	size_t n = 0;
+
+	(void)state;
+	for (size_t i = 0; i < HOSTS && world.hosts[i].server.all; i++)
+		servers[n++] = world.hosts[i].server;
+	ssh_servers_stop(&world.servers, servers, n);
+	unlink(world.identity);
+	rmdir(world.dir);
+	free(world.identity);
+	free(world.host_public);
+	return 0;
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = { cmocka_unit_test(bad_hosts_cost_only_their_own_result) };
+
+	return cmocka_run_group_tests(tests, start, stop);
+}
