@@ -31,6 +31,7 @@ struct ssh_servers {
 	ssh_bind bind, other; /* the right host key, and a wrong one */
 	pthread_mutex_t lock; /* libssh's bind is not for several threads */
 	int stop[2];          /* readable when everything is to end */
+	bool forget;          /* connections are not kept for ssh_servers_stop: the process ends instead (bench) */
 	pthread_t threads[4096];
 	int fds[4096];
 	size_t n_threads;
@@ -227,6 +228,8 @@ static inline void *ssh_server_connection(void *arg)
 		return NULL;
 	}
 	shutdown(kept, SHUT_RDWR);
+	if (s->all->forget)
+		close(kept);
 	return NULL;
 }
 
@@ -239,11 +242,13 @@ static inline void *ssh_server_accept(void *arg)
 		struct ssh_server_conn *c = rk_xcalloc(1, sizeof(*c));
 		*c = (struct ssh_server_conn){ s, fd, dup(fd) };
 		pthread_mutex_lock(&s->all->lock);
-		size_t i = s->all->n_threads;
+		size_t i = s->all->forget ? 0 : s->all->n_threads;
 		if (i < RK_ARRAY_SIZE(s->all->threads)) {
 			s->all->fds[i] = s->kind == SSH_RESETS ? -1 : c->kept;
 			if (pthread_create(&s->all->threads[i], NULL, ssh_server_connection, c) != 0)
 				abort();
+			if (s->all->forget)
+				pthread_detach(s->all->threads[i]);
 			s->all->n_threads++;
 		} else {
 			close(fd);
@@ -275,9 +280,10 @@ static inline void ssh_servers_init(struct ssh_servers *all, const char *private
 		abort();
 }
 
-static inline void ssh_server_start(struct ssh_servers *all, struct ssh_server *s, enum ssh_server_kind kind)
+/* address: INADDR_LOOPBACK, or INADDR_ANY for all of 127.0.0.0/8. */
+static inline void ssh_server_start_at(struct ssh_servers *all, struct ssh_server *s, enum ssh_server_kind kind, in_addr_t address)
 {
-	struct sockaddr_in addr = { .sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK) };
+	struct sockaddr_in addr = { .sin_family = AF_INET, .sin_addr.s_addr = htonl(address) };
 	socklen_t size = sizeof(addr);
 
 	*s = (struct ssh_server){ .all = all, .kind = kind, .listener = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0) };
@@ -286,8 +292,13 @@ static inline void ssh_server_start(struct ssh_servers *all, struct ssh_server *
 	s->port = ntohs(addr.sin_port);
 	if (kind == SSH_NOT_LISTENING)
 		return;
-	if (listen(s->listener, 64) != 0 || pthread_create(&s->thread, NULL, ssh_server_accept, s) != 0)
+	if (listen(s->listener, 1024) != 0 || pthread_create(&s->thread, NULL, ssh_server_accept, s) != 0)
 		abort();
+}
+
+static inline void ssh_server_start(struct ssh_servers *all, struct ssh_server *s, enum ssh_server_kind kind)
+{
+	ssh_server_start_at(all, s, kind, INADDR_LOOPBACK);
 }
 
 /* Ends all servers and their connections. */
