@@ -172,6 +172,23 @@ char *rk_arena_printf(struct rk_arena *arena, const char *format, ...)
 	return out;
 }
 
+void rk_arena_adopt(struct rk_arena *arena, struct rk_arena *other)
+{
+	struct chunk *last = other->head;
+
+	while (last && last->next)
+		last = last->next;
+	/* Behind the head: that is where the next allocation goes. */
+	if (last && arena->head) {
+		last->next = arena->head->next;
+		arena->head->next = other->head;
+	} else if (last) {
+		arena->head = other->head;
+	}
+	arena->bytes += other->bytes;
+	free(other);
+}
+
 size_t rk_arena_bytes(const struct rk_arena *arena)
 {
 	return arena->bytes;

@@ -43,6 +43,8 @@ void *rk_arena_array(struct rk_arena *arena, size_t n, size_t size); /* overflow
 char *rk_arena_strdup(struct rk_arena *arena, const char *s);        /* NULL gives NULL */
 char *rk_arena_strndup(struct rk_arena *arena, const char *s, size_t n);
 char *rk_arena_printf(struct rk_arena *arena, const char *format, ...) __attribute__((format(printf, 2, 3)));
+/* What `other` holds belongs to `arena` from now on; `other` itself is gone. For work that several threads did, each in its own arena. */
+void rk_arena_adopt(struct rk_arena *arena, struct rk_arena *other);
 /* Bytes taken from malloc by the arena. */
 size_t rk_arena_bytes(const struct rk_arena *arena);
 

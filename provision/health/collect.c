@@ -240,20 +240,6 @@ static void describe(const struct rk_site *site, int vm_at, size_t n_probes, str
 	fill_expect(site, vm, &t->expect);
 }
 
-/* The threads' arenas end here; what they found moves to the caller's. */
-static void adopt(struct rk_arena *arena, struct rk_target *t)
-{
-	for (size_t i = 0; i < t->n_evidence; i++) {
-		struct rk_evidence *e = &t->evidence[i];
-		char *out = rk_arena_alloc(arena, e->out_len + 1), *text = rk_arena_alloc(arena, e->err_len + 1);
-		memcpy(out, e->out, e->out_len);
-		memcpy(text, e->err, e->err_len);
-		e->out = out;
-		e->err = text;
-		e->status = rk_arena_strdup(arena, e->status);
-	}
-}
-
 int rk_collect(struct rk_world *world, const struct rk_hprofile *profile, const char *level, const int *vms, size_t n, struct rk_arena *arena,
 	       struct rk_target **ret, struct rk_err *err)
 {
@@ -268,10 +254,8 @@ int rk_collect(struct rk_world *world, const struct rk_hprofile *profile, const 
 		job.arenas[i] = rk_arena_new();
 	}
 	rk_fanout(n, world->jobs > 0 ? world->jobs : 64, collect_one, &job);
-	for (size_t i = 0; i < n; i++) {
-		adopt(arena, &job.targets[i]);
-		rk_arena_free(job.arenas[i]);
-	}
+	for (size_t i = 0; i < n; i++)
+		rk_arena_adopt(arena, job.arenas[i]);
 	free(job.arenas);
 	rk_str_clear(&plan.script);
 	*ret = job.targets;

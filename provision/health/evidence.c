@@ -219,75 +219,148 @@ static void read_target(struct rk_diags *diags, const struct rk_jnode *node, str
 	read_pkeys(diags, rk_jget(expect, "pkeys"), &t->expect);
 }
 
-/* Links and special files are not followed: evidence is plain files. RK_NOT_FOUND when there is none. */
-static int read_file(const char *folder, const char *collector, const char *suffix, size_t max, struct rk_arena *arena, const char **ret,
-		     size_t *ret_len, struct rk_err *err)
+/* One file of an answer; links and special files are not followed: evidence is plain files. */
+static int read_file(int folder, const char *name, size_t max, struct rk_arena *arena, const char **ret, size_t *ret_len, struct rk_err *err)
 {
-	char *path RK_CLEANUP_FREE = rk_xasprintf("%s/%s.%s", folder, collector, suffix), *text RK_CLEANUP_FREE = NULL;
+	int fd RK_CLEANUP_FD = openat(folder, name, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
 	struct stat st;
 
-	if (lstat(path, &st) < 0)
-		return RK_NOT_FOUND;
-	if (!S_ISREG(st.st_mode))
-		return rk_err_set(err, RK_INVALID, "\"%s\" is not a plain file", path);
-	int rc = rk_file_read(path, max, &text, ret_len, err);
-	if (rc)
-		return rc;
-	char *copy = rk_arena_alloc(arena, *ret_len + 1);
-	memcpy(copy, text, *ret_len);
-	*ret = copy;
+	if (fd < 0)
+		return rk_err_set(err, errno == ELOOP ? RK_INVALID : RK_FAILED, "cannot read \"%s\": %s", name, errno == ELOOP ? "it is a link" : strerror(errno));
+	if (fstat(fd, &st) < 0 || !S_ISREG(st.st_mode))
+		return rk_err_set(err, RK_INVALID, "\"%s\" is not a plain file", name);
+	if ((size_t)st.st_size > max)
+		return rk_err_set(err, RK_INVALID, "\"%s\" is larger than %zu bytes", name, max);
+	size_t len = 0, size = (size_t)st.st_size;
+	char *text = rk_arena_alloc(arena, size + 1);
+	while (len < size) {
+		ssize_t n = read(fd, text + len, size - len);
+		if (n < 0 && errno != EINTR)
+			return rk_err_set(err, RK_FAILED, "cannot read \"%s\": %s", name, strerror(errno));
+		if (n == 0)
+			break;
+		len += n > 0 ? (size_t)n : 0;
+	}
+	*ret = text;
+	*ret_len = len;
 	return 0;
 }
 
-static int load_evidence(const char *folder, const char *collector, struct rk_arena *arena, struct rk_target *t, struct rk_err *err)
+static const char *trimmed(struct rk_arena *arena, const char *status)
 {
-	struct rk_evidence e = { .collector = collector, .out = "", .err = "" };
-	size_t status_len = 0;
-	bool any = false;
-	const struct {
-		const char *suffix;
-		size_t max;
-		const char **text;
-		size_t *len;
-	} files[] = { { "stdout", STREAM_MAX, &e.out, &e.out_len }, { "stderr", STREAM_MAX, &e.err, &e.err_len },
-		      { "status", STATUS_MAX, &e.status, &status_len } };
+	char *copy = rk_arena_strdup(arena, status), *begin = copy + strspn(copy, " \t\r\n");
 
-	for (size_t i = 0; i < RK_ARRAY_SIZE(files); i++) {
-		int rc = read_file(folder, collector, files[i].suffix, files[i].max, arena, files[i].text, files[i].len, err);
-		if (rc && rc != RK_NOT_FOUND)
-			return rc;
-		any |= rc == 0;
-	}
-	if (!any)
-		return 0;
-	if (e.status) {
-		char *status = rk_arena_strdup(arena, e.status);
-		status[strcspn(status, "\r\n")] = '\0';
-		e.status = status + strspn(status, " \t");
-		status[strlen(status) - strlen(e.status) + strcspn(e.status, " \t")] = '\0';
-	}
-	t->evidence[t->n_evidence++] = e;
-	return 0;
+	begin[strcspn(begin, " \t\r\n")] = '\0';
+	return begin;
 }
 
+/* "ibstat.stdout" -> the collector's place in the table and which of its files it is; false for other files. */
+static bool known_file(const char *name, const struct rk_collector *all, size_t n, size_t *ret_collector, size_t *ret_kind)
+{
+	static const char *const kinds[] = { ".stdout", ".stderr", ".status" };
+
+	for (size_t k = 0; k < RK_ARRAY_SIZE(kinds); k++) {
+		if (!rk_ends_with(name, kinds[k]))
+			continue;
+		size_t len = strlen(name) - strlen(kinds[k]);
+		for (size_t i = 0; i < n; i++) {
+			if (strlen(all[i].name) != len || strncmp(all[i].name, name, len) != 0)
+				continue;
+			*ret_collector = i;
+			*ret_kind = k;
+			return true;
+		}
+	}
+	return false;
+}
+
+static int load_file(int folder, const char *name, size_t kind, struct rk_arena *arena, struct rk_evidence *e, struct rk_err *err)
+{
+	size_t len = 0;
+
+	if (kind == 0)
+		return read_file(folder, name, STREAM_MAX, arena, &e->out, &e->out_len, err);
+	if (kind == 1)
+		return read_file(folder, name, STREAM_MAX, arena, &e->err, &e->err_len, err);
+	int rc = read_file(folder, name, STATUS_MAX, arena, &e->status, &len, err);
+	if (!rc)
+		e->status = trimmed(arena, e->status);
+	return rc;
+}
+
+/* The folder is listed once instead of asking for each file that could be there. Answers come in the order of the collectors. */
 static int load_target(const char *dir, struct rk_arena *arena, struct rk_target *t, struct rk_err *err)
 {
-	char *folder RK_CLEANUP_FREE = rk_xasprintf("%s/%s", dir, t->name);
-	size_t n;
+	char *path RK_CLEANUP_FREE = rk_xasprintf("%s/%s", dir, t->name);
+	int fd = open(path, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC), rc = 0;
+	DIR *d = fd >= 0 ? fdopendir(fd) : NULL;
+	size_t n, collector, kind;
 	const struct rk_collector *all = rk_collectors(&n);
-	struct stat st;
 
-	t->evidence = rk_arena_array(arena, n, sizeof(*t->evidence));
-	if (lstat(folder, &st) < 0)
+	if (!d && errno == ENOENT)
 		return 0;
-	if (!S_ISDIR(st.st_mode))
-		return rk_err_set(err, RK_INVALID, "\"%s\" is not a folder", folder);
+	if (!d)
+		return rk_err_set(err, RK_INVALID, "\"%s\" is not a folder that can be read: %s", path, strerror(errno));
+	struct rk_evidence *found = rk_arena_array(arena, n, sizeof(*found));
+	for (struct dirent *entry; !rc && (entry = readdir(d)) != NULL;) {
+		if (!known_file(entry->d_name, all, n, &collector, &kind))
+			continue;
+		found[collector].collector = all[collector].name;
+		rc = load_file(fd, entry->d_name, kind, arena, &found[collector], err);
+	}
+	closedir(d);
+	if (rc)
+		return rk_err_while(err, "\"%s\"", path);
+	t->evidence = rk_arena_array(arena, n, sizeof(*t->evidence));
 	for (size_t i = 0; i < n; i++) {
-		int rc = load_evidence(folder, all[i].name, arena, t, err);
-		if (rc)
-			return rc;
+		if (!found[i].collector)
+			continue;
+		found[i].out = found[i].out ? found[i].out : "";
+		found[i].err = found[i].err ? found[i].err : "";
+		t->evidence[t->n_evidence++] = found[i];
 	}
 	return 0;
+}
+
+struct loading {
+	const char *dir;
+	struct rk_target *targets;
+	size_t n, parts;
+	struct rk_arena **arenas; /* per part: an arena belongs to one thread */
+	struct rk_err *errs;
+};
+
+static void load_part(void *ctx, size_t part)
+{
+	struct loading *l = ctx;
+
+	for (size_t i = part; i < l->n && !l->errs[part].rc; i += l->parts)
+		load_target(l->dir, l->arenas[part], &l->targets[i], &l->errs[part]);
+}
+
+/* Thousands of small files: reading is waiting, so several read. */
+static int load_targets(const char *dir, struct rk_arena *arena, struct rk_target *targets, size_t n, struct rk_err *err)
+{
+	enum { PARTS = 8 };
+	struct rk_arena *arenas[PARTS];
+	struct rk_err errs[PARTS];
+	struct loading l = { dir, targets, n, n < PARTS ? 1 : PARTS, arenas, errs };
+	int rc = 0;
+
+	for (size_t i = 0; i < l.parts; i++) {
+		arenas[i] = rk_arena_new();
+		errs[i] = (struct rk_err)RK_ERR_INIT;
+	}
+	rk_fanout(l.parts, (int)l.parts, load_part, &l);
+	for (size_t i = 0; i < l.parts; i++) {
+		rk_arena_adopt(arena, arenas[i]);
+		if (!rc && errs[i].rc) {
+			rc = errs[i].rc;
+			rk_err_move(err, &errs[i]);
+		}
+		rk_err_clear(&errs[i]);
+	}
+	return rc;
 }
 
 static int read_manifest(const char *path, const struct rk_json *json, struct rk_arena *arena, struct rk_target **ret, size_t *ret_n,
@@ -329,8 +402,8 @@ int rk_evidence_load(const char *dir, struct rk_arena *arena, struct rk_target *
 		rc = rk_json_parse(path, text, len, &json, err);
 	if (!rc)
 		rc = read_manifest(path, json, arena, &targets, &n, err);
-	for (size_t i = 0; i < n && !rc; i++)
-		rc = load_target(dir, arena, &targets[i], err);
+	if (!rc)
+		rc = load_targets(dir, arena, targets, n, err);
 	if (rc)
 		return rc;
 	*ret = targets;

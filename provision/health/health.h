@@ -16,7 +16,8 @@ struct rk_metric {
 	double number;
 	const char *text;                 /* value, or for ABSENT the reason: "N/A", "row missing", "command missing", "timed out", ... */
 };
-struct rk_metrics {                       /* of one target; all texts in the arena */
+/* Names and labels are static texts or in the arena; values are copied into it. */
+struct rk_metrics {                       /* of one target */
 	struct rk_arena *arena;
 	struct rk_metric *items; size_t n, cap;
 };

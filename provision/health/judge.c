@@ -1,7 +1,9 @@
 /* Evidence and a profile to a report. Pure. */
+#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "inventory/base/map.h"
 #include "inventory/base/str.h"
@@ -38,23 +40,87 @@ static void sort_metrics(struct rk_metrics *m)
 	free(order);
 }
 
-static void read_target(struct rk_judge *j, size_t at, const struct rk_target *target)
+/* What does not run at the level is not looked at. */
+static void read_target(struct rk_target_metrics *t, const struct rk_target *target, const struct rk_texts *level, struct rk_arena *arena,
+			bool *ret_reached)
 {
-	struct rk_target_metrics *t = &j->targets[at];
-
 	t->target = target;
-	t->of = rk_arena_array(j->arena, target->n_evidence + 1, sizeof(*t->of));
-	t->reason = rk_arena_array(j->arena, target->n_evidence + 1, sizeof(*t->reason));
+	t->of = rk_arena_array(arena, target->n_evidence + 1, sizeof(*t->of));
+	t->reason = rk_arena_array(arena, target->n_evidence + 1, sizeof(*t->reason));
 	for (size_t i = 0; i < target->n_evidence; i++) {
 		const struct rk_evidence *e = &target->evidence[i];
 		const struct rk_collector *c = rk_collector_find(e->collector);
-		t->of[i].arena = j->arena;
-		t->reason[i] = rk_probe_reason(e, j->arena);
-		j->reached[at] |= !t->reason[i] || !rk_starts_with(t->reason[i], "unreachable");
+		t->of[i].arena = arena;
+		t->reason[i] = rk_probe_reason(e, arena);
+		*ret_reached |= !t->reason[i] || !rk_starts_with(t->reason[i], "unreachable");
 		/* What a failed probe printed before it failed still counts. */
-		if (c)
+		if (c && rk_texts_have(level, c->name))
 			c->parse(e, &t->of[i]);
 		sort_metrics(&t->of[i]);
+	}
+}
+
+struct reading {
+	struct rk_judge *j;
+	const struct rk_target *targets;
+	struct rk_arena **arenas; /* per part: an arena belongs to one thread */
+	size_t parts;
+};
+
+static void read_part(void *ctx, size_t part)
+{
+	struct reading *r = ctx;
+
+	const struct rk_texts *level = &r->j->profile->levels[r->j->level];
+
+	for (size_t i = part; i < r->j->n; i += r->parts)
+		read_target(&r->j->targets[i], &r->targets[i], level, r->arenas[part], &r->j->reached[i]);
+}
+
+/* Parsing is most of the work, and targets know nothing of each other. */
+static void read_targets(struct rk_judge *j, const struct rk_target *targets)
+{
+	enum { PARTS_MAX = 16, WORTH_IT = 32 };
+	long cpus = sysconf(_SC_NPROCESSORS_ONLN);
+	size_t parts = j->n < WORTH_IT || cpus < 1 ? 1 : cpus < PARTS_MAX ? (size_t)cpus : PARTS_MAX;
+	struct rk_arena *arenas[PARTS_MAX];
+	struct reading r = { j, targets, arenas, parts };
+
+	for (size_t i = 0; i < parts; i++)
+		arenas[i] = rk_arena_new();
+	rk_fanout(parts, (int)parts, read_part, &r);
+	for (size_t i = 0; i < parts; i++)
+		rk_arena_adopt(j->arena, arenas[i]);
+	for (size_t i = 0; i < j->n; i++) {
+		for (size_t e = 0; e < targets[i].n_evidence; e++)
+			j->targets[i].of[e].arena = j->arena;
+	}
+}
+
+/* Which answers each rule looks at, by number instead of by name. */
+static void index_sources(struct rk_judge *j, const struct rk_target *targets)
+{
+	size_t n;
+	const struct rk_collector *all = rk_collectors(&n);
+	unsigned char (*of)[RK_COLLECTORS_MAX] = rk_arena_array(j->arena, j->n + 1, sizeof(*of));
+
+	for (size_t i = 0; i < j->n; i++) {
+		for (size_t e = 0; e < targets[i].n_evidence && e < UCHAR_MAX; e++) {
+			const struct rk_collector *c = rk_collector_find(targets[i].evidence[e].collector);
+			if (c)
+				of[i][c - all] = (unsigned char)(e + 1);
+		}
+	}
+	j->evidence_of = (const unsigned char (*)[RK_COLLECTORS_MAX])of;
+	j->sources = rk_arena_array(j->arena, j->profile->n_rules + 1, sizeof(*j->sources));
+	for (size_t r = 0; r < j->profile->n_rules; r++) {
+		const struct rk_texts *names = &j->profile->rules[r].collectors;
+		struct rk_source_list *list = &j->sources[r];
+		for (size_t c = 0; c < names->n && list->n < RK_ARRAY_SIZE(list->items); c++) {
+			const struct rk_collector *found = rk_collector_find(names->items[c]);
+			if (found && rk_texts_have(&j->profile->levels[j->level], names->items[c]))
+				list->items[list->n++] = (unsigned char)(found - all);
+		}
 	}
 }
 
@@ -86,22 +152,20 @@ size_t rk_rule_sources(const struct rk_judge *j, const struct rk_rule *rule, siz
 
 	*ret_reason = "not run";
 	*ret_verdict = RK_V_SKIPPED;
-	for (size_t c = 0; c < rule->collectors.n; c++) {
-		if (!rk_texts_have(&j->profile->levels[j->level], rule->collectors.items[c]))
+	const struct rk_source_list *list = &j->sources[rule - j->profile->rules];
+	for (size_t c = 0; c < list->n && n < max; c++) {
+		unsigned at = j->evidence_of[target][list->items[c]];
+		const struct rk_metric *first;
+		if (!at)
 			continue;
-		for (size_t i = 0; i < t->target->n_evidence && n < max; i++) {
-			const struct rk_evidence *e = &t->target->evidence[i];
-			if (strcmp(e->collector, rule->collectors.items[c]) != 0)
-				continue;
-			const struct rk_metric *first;
-			if (!t->reason[i] || rk_metrics_range(&t->of[i], rule->metric, &first)) {
-				ret[n++] = &t->of[i];
-				continue;
-			}
-			bool missing = strcmp(t->reason[i], "command missing") == 0 && !rule->required;
-			*ret_reason = t->reason[i];
-			*ret_verdict = missing ? RK_V_SKIPPED : RK_V_UNKNOWN;
+		const char *reason = t->reason[at - 1];
+		if (!reason || rk_metrics_range(&t->of[at - 1], rule->metric, &first)) {
+			ret[n++] = &t->of[at - 1];
+			continue;
 		}
+		bool missing = strcmp(reason, "command missing") == 0 && !rule->required;
+		*ret_reason = reason;
+		*ret_verdict = missing ? RK_V_SKIPPED : RK_V_UNKNOWN;
 	}
 	return n;
 }
@@ -326,13 +390,9 @@ static bool applies(struct rk_judge *j, const struct rk_rule *rule, size_t targe
 	return true;
 }
 
-static bool level_has(const struct rk_judge *j, const struct rk_rule *rule)
+static bool level_has(const struct rk_judge *j, size_t rule)
 {
-	bool any = false;
-
-	for (size_t i = 0; i < rule->collectors.n; i++)
-		any |= rk_texts_have(&j->profile->levels[j->level], rule->collectors.items[i]);
-	return any && rule->level <= j->level;
+	return j->sources[rule].n > 0 && j->profile->rules[rule].level <= j->level;
 }
 
 static void judge_rule(struct rk_judge *j, size_t r)
@@ -365,14 +425,14 @@ int rk_judge(const struct rk_hprofile *profile, const char *level, const struct 
 	j.targets = rk_arena_array(arena, n, sizeof(*j.targets));
 	j.reached = rk_arena_array(arena, n, sizeof(*j.reached));
 	j.outcomes = rk_arena_array(arena, n * (profile->n_rules + 1), sizeof(*j.outcomes));
-	for (size_t i = 0; i < n; i++)
-		read_target(&j, i, &targets[i]);
+	read_targets(&j, targets);
+	index_sources(&j, targets);
 	size_domains(&j);
 	memset(ret, 0, sizeof(*ret));
 	j.scratch = rk_xcalloc(RK_INSTANCES_MAX, sizeof(*j.scratch));
 	rk_judge_reach_rows(&j, &rows);
 	for (size_t r = 0; r < profile->n_rules; r++) {
-		if (!level_has(&j, &profile->rules[r]))
+		if (!level_has(&j, r))
 			continue;
 		judge_rule(&j, r);
 		rk_judge_rule_rows(&j, r, &rows);

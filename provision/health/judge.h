@@ -2,7 +2,7 @@
 #pragma once
 #include "provision/health/rules.h"
 
-enum { RK_INSTANCES_MAX = 4096, RK_SOURCES_MAX = 4 };
+enum { RK_INSTANCES_MAX = 4096, RK_SOURCES_MAX = 4, RK_COLLECTORS_MAX = 64 };
 
 /* What one rule says about one target. */
 struct rk_outcome {
@@ -13,6 +13,11 @@ struct rk_outcome {
 	double low, high;            /* of passing numbers */
 	bool has_numbers;
 };
+/* Collectors (places in rk_collectors) that a rule looks at and that run at the level. */
+struct rk_source_list {
+	unsigned char items[8];
+	size_t n;
+};
 struct rk_judge {
 	const struct rk_hprofile *profile;
 	enum rk_level level;
@@ -21,6 +26,8 @@ struct rk_judge {
 	bool *reached;               /* per target: something came back */
 	size_t n;
 	struct rk_outcome *outcomes; /* [rule][target] */
+	const unsigned char (*evidence_of)[RK_COLLECTORS_MAX]; /* [target][collector]: place of its answer + 1; 0 = none */
+	struct rk_source_list *sources; /* per rule */
 	struct rk_instance *scratch; /* RK_INSTANCES_MAX, used by one rule and target at a time */
 };
 static inline struct rk_outcome *rk_outcome_of(const struct rk_judge *j, size_t rule, size_t target)

@@ -18,8 +18,8 @@ static struct rk_metric *push(struct rk_metrics *m, const char *name, const char
 		m->cap = cap;
 	}
 	struct rk_metric *item = &m->items[m->n++];
-	item->name = rk_arena_strdup(m->arena, name);
-	item->label = rk_arena_strdup(m->arena, label ? label : "");
+	item->name = name;
+	item->label = label ? label : "";
 	item->type = type;
 	return item;
 }
