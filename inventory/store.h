@@ -137,6 +137,15 @@ struct rk_audit_row {
 int rk_store_audit(struct rk_store *store, const char *command, const char *result, int64_t op, struct rk_err *err);
 int rk_store_audit_list(struct rk_store *store, struct rk_arena *arena, struct rk_audit_row **ret, size_t *ret_n, struct rk_err *err);
 
+/* Use per tenant, cluster and size between two times; what still runs counts until now. GPU-hours: GPUs that a VM held times how long. */
+struct rk_usage_row {
+	const char *tenant, *cluster, *size;
+	int vms;
+	double gpu_hours, vm_hours;
+	bool running;                              /* some of it goes on */
+};
+int rk_store_usage(struct rk_store *store, int64_t from_ms, int64_t to_ms, struct rk_arena *arena, struct rk_usage_row **ret, size_t *ret_n, struct rk_err *err);
+
 /* The last imported fabric (ibnetdiscover text) per fabric; *ret NULL when none. */
 int rk_store_put_topology(struct rk_store *store, const char *fabric, const char *text, struct rk_err *err);
 int rk_store_get_topology(struct rk_store *store, const char *fabric, struct rk_arena *arena, const char **ret, struct rk_err *err);

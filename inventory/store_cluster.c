@@ -220,8 +220,16 @@ int rk_store_rename_cluster(struct rk_store *store, const char *cluster, const c
 int rk_store_remove_cluster(struct rk_store *store, const char *cluster, struct rk_err *err)
 {
 	const struct rk_db_value args[] = { RK_DB_S(cluster) };
+	bool own;
+	int rc = rk_store_join(store, &own, err);
 
-	return change_one(store, "cluster", cluster, "deletion", "DELETE FROM clusters WHERE name = ?", args, 1, err);
+	if (!rc) {
+		rk_store_what(store, "cluster deletion of %s", cluster);
+		rc = rk_store_usage_end_cluster(store, cluster, err);
+	}
+	if (!rc)
+		rc = change_one(store, "cluster", cluster, "deletion", "DELETE FROM clusters WHERE name = ?", args, 1, err);
+	return rk_store_part(store, own, rc, err);
 }
 
 static int write_guids(struct rk_store *store, const char *table, const char *inventory_sql, const char *thing, const uint64_t *guids, size_t n,
@@ -282,7 +290,7 @@ static int write_vm(struct rk_store *store, const struct rk_new_vm *vm, int64_t 
 	if (!rc)
 		rc = rk_db_exec(store->db, err, "UPDATE clusters SET next_number = ? WHERE id = ? AND next_number <= ?", RK_DB_I(vm->number + 1),
 				RK_DB_I(cluster), RK_DB_I(vm->number));
-	return rc;
+	return rc ? rc : rk_store_usage_begin(store, vm->name, err);
 }
 
 static int add_vm(struct rk_store *store, const struct rk_new_vm *vm, struct rk_err *err)
@@ -342,7 +350,9 @@ static int rewrite_vm(struct rk_store *store, const struct rk_new_vm *vm, struct
 		rc = write_guids(store, "gpu_alloc", "SELECT COUNT(*) FROM gpus WHERE guid = ?", "GPU", vm->gpu_guids, vm->n_gpu_guids, id, w, err);
 	if (!rc)
 		rc = write_guids(store, "port_alloc", "SELECT COUNT(*) FROM hcas WHERE guid = ?", "port", vm->port_guids, vm->n_port_guids, id, w, err);
-	return rc;
+	if (!rc)
+		rc = rk_store_usage_end(store, vm->name, err);
+	return rc ? rc : rk_store_usage_begin(store, vm->name, err);
 }
 
 static int move_vm(struct rk_store *store, const struct rk_new_vm *vm, struct rk_err *err)
@@ -387,6 +397,8 @@ int rk_store_remove_vm(struct rk_store *store, const char *vm, struct rk_err *er
 	}
 	if (!rc)
 		rc = rk_db_exec(store->db, err, BURY, RK_DB_S(store->by), RK_DB_I(rk_store_now_ms()), RK_DB_S(vm));
+	if (!rc)
+		rc = rk_store_usage_end(store, vm, err);
 	if (!rc)
 		rc = rk_db_exec(store->db, err, "DELETE FROM vms WHERE name = ?", RK_DB_S(vm));
 	return rk_store_part(store, own, rc, err);

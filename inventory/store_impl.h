@@ -58,6 +58,11 @@ int rk_store_need(struct rk_store *store, const char *kind, const char *sql, con
 int rk_store_next(struct rk_store *store, const char *counter, int64_t *ret, struct rk_err *err);
 int64_t rk_store_now_ms(void);
 
+/* The log of use: a VM, which is there by then, gets its tray; it, or all VMs of a cluster, lose theirs. Inside the caller's transaction. */
+int rk_store_usage_begin(struct rk_store *store, const char *vm, struct rk_err *err);
+int rk_store_usage_end(struct rk_store *store, const char *vm, struct rk_err *err);
+int rk_store_usage_end_cluster(struct rk_store *store, const char *cluster, struct rk_err *err);
+
 /* Reads the snapshot inside the transaction that is open. */
 int rk_store_read_site(struct rk_store *store, struct rk_site **ret, struct rk_err *err);
 /* Places the HCAs of `site` on the leaves of every imported fabric and keeps that. */

@@ -99,11 +99,14 @@ static const char *const third[] = {
 	" serial TEXT, pci TEXT, firmware TEXT)",
 	"CREATE TABLE retired (kind TEXT NOT NULL, identity TEXT NOT NULL, tray TEXT NOT NULL, reason TEXT NOT NULL, actor TEXT NOT NULL,"
 	" at_ms BIGINT NOT NULL, CONSTRAINT retired_kind PRIMARY KEY (kind, identity))",
-	"CREATE TABLE usage_log (vm BIGINT NOT NULL CONSTRAINT usage_log_vm PRIMARY KEY, name TEXT NOT NULL, cluster TEXT NOT NULL,"
+	"CREATE TABLE usage_log (id BIGINT NOT NULL CONSTRAINT usage_log_id PRIMARY KEY, vm BIGINT NOT NULL, name TEXT NOT NULL, cluster TEXT NOT NULL,"
 	" tenant TEXT NOT NULL, size TEXT NOT NULL, tray TEXT NOT NULL, gpus BIGINT NOT NULL, from_ms BIGINT NOT NULL, to_ms BIGINT)",
 	"CREATE INDEX usage_log_by_time ON usage_log (from_ms)",
-	"INSERT INTO usage_log (vm, name, cluster, tenant, size, tray, gpus, from_ms, to_ms) SELECT v.id, v.name, c.name, c.tenant, c.size, v.tray,"
+	"CREATE INDEX usage_log_by_vm ON usage_log (vm)",
+	"INSERT INTO meta (name, value) VALUES ('usage', 0)",
+	"INSERT INTO usage_log (id, vm, name, cluster, tenant, size, tray, gpus, from_ms, to_ms) SELECT v.id, v.id, v.name, c.name, c.tenant, c.size, v.tray,"
 	" (SELECT COUNT(*) FROM gpu_alloc a WHERE a.vm = v.id), v.at_ms, NULL FROM vms v JOIN clusters c ON c.id = v.cluster",
+	"UPDATE meta SET value = (SELECT COALESCE(MAX(id), 0) FROM usage_log) WHERE name = 'usage'",
 	"CREATE TABLE accepted (fabric TEXT NOT NULL CONSTRAINT accepted_fabric PRIMARY KEY, body TEXT NOT NULL, actor TEXT NOT NULL,"
 	" at_ms BIGINT NOT NULL)",
 	NULL,

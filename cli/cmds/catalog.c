@@ -140,6 +140,9 @@ RK_NOUN(size, "VM sizes", NULL, size_rows);
 static const struct rk_command tenant_rows[] = {
 	{ .noun = "tenant", .verb = "list", .summary = "list the tenants", .list = true, .examples = RK_EXAMPLES("tenant list"), .run = list_tenants,
 	  .columns = RK_COLUMNS({ "name", RK_COL_TEXT }, { "vms", RK_COL_NUMBER }, { "quota_vms", RK_COL_NUMBER }) },
+	{ .noun = "tenant", .verb = "show", .summary = "show what a tenant holds and may hold", .args = TENANT_ARG, .examples = RK_EXAMPLES("tenant show contoso"), .run = rk_cmd_tenant_show,
+	  .columns = RK_COLUMNS({ "name", RK_COL_TEXT }, { "clusters", RK_COL_LIST }, { "vms", RK_COL_NUMBER }, { "gpus", RK_COL_NUMBER }, { "pkeys", RK_COL_NUMBER },
+				{ "reservations", RK_COL_NUMBER }, { "quota_vms", RK_COL_NUMBER }, { "quota_pkeys", RK_COL_NUMBER }) },
 	{ .noun = "tenant", .verb = "create", .summary = "add a tenant", .args = TENANT_ARG, .flags = RK_CMD_CHANGES, .examples = RK_EXAMPLES("tenant create adatum"), .run = create_tenant },
 	{ .noun = "tenant", .verb = "delete", .summary = "remove a tenant that holds nothing", .args = TENANT_ARG, .flags = RK_CMD_CHANGES | RK_CMD_DANGEROUS,
 	  .examples = RK_EXAMPLES("tenant delete fabrikam"), .run = delete_tenant },

@@ -19,6 +19,8 @@ int rk_get_rack(struct rk_call *call, const char *name, int *ret, struct rk_err 
 int rk_in_transaction(struct rk_call *call, int (*change)(struct rk_call *call, const void *data, struct rk_err *err), const void *data,
 		      struct rk_err *err);
 /* Handlers that have a file of their own. */
+int rk_cmd_usage(struct rk_call *call, struct rk_err *err);
+int rk_cmd_tenant_show(struct rk_call *call, struct rk_err *err);
 int rk_cmd_discover(struct rk_call *call, struct rk_err *err);
 /* "90s", "10m", "2h", or a number of seconds. RK_INVALID names the option. */
 int rk_duration_ms(const char *option, const char *text, int *ret, struct rk_err *err);

@@ -66,5 +66,13 @@ static const struct rk_command rows[] = {
 			     { .name = "evidence", .type = RK_ARG_FOLDER, .help = "judge this folder instead of asking; the page links to it" }),
 	  .flags = RK_CMD_RAW | RK_CMD_REMOTE, .examples = RK_EXAMPLES("report cluster a --format html", "report cluster a --format junit --level standard"),
 	  .run = run_cluster },
+	{ .noun = "report", .verb = "usage", .summary = "report GPU-hours per tenant between two times", .list = true,
+	  .description = "Counted is how long VMs held their GPUs, running or not; what still does counts until now.",
+	  .options = RK_ARGS({ .name = "from", .type = RK_ARG_TEXT, .help = "2026-11-01, 2026-11-01T06:00Z or -30d; default the beginning" },
+			     { .name = "to", .type = RK_ARG_TEXT, .help = "in the same forms; default now" },
+			     { .name = "by", .type = RK_ARG_ENUM, .values = "tenant|cluster", .help = "one row per tenant (default) or per cluster" }),
+	  .examples = RK_EXAMPLES("report usage --from 2026-11-01 --to 2026-12-01", "report usage --by cluster -o csv"), .run = rk_cmd_usage,
+	  .columns = RK_COLUMNS({ "tenant", RK_COL_TEXT }, { "cluster", RK_COL_TEXT }, { "size", RK_COL_TEXT }, { "vms", RK_COL_NUMBER }, { "vm_hours", RK_COL_REAL },
+				{ "gpu_hours", RK_COL_REAL }, { "running", RK_COL_BOOL }) },
 };
 RK_NOUN(report, "reports", "Documents made from measurements.", rows);

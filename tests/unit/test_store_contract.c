@@ -7,6 +7,7 @@
 
 #include "inventory/base/file.h"
 #include "inventory/db.h"
+#include "inventory/base/clock.h"
 #include "inventory/tray_identity.h"
 #include "tests/contract/pg.h"
 #include "tests/contract/store_site.h"
@@ -660,6 +661,53 @@ static void a_replaced_tray_keeps_its_vm_and_retires_what_left(void **state)
 	refused(rk_store_check(f->store, &err), RK_UNHEALTHY, "contradicts itself");
 }
 
+static const struct rk_usage_row *used_by(const struct rk_usage_row *rows, size_t n, const char *cluster)
+{
+	for (size_t i = 0; i < n; i++)
+		if (rk_streq(rows[i].cluster, cluster))
+			return &rows[i];
+	return NULL;
+}
+
+static void use_is_counted_from_allocation_to_release(void **state)
+{
+	struct fixture *f = *state;
+	NEEDS_SERVER(f);
+	struct rk_arena *arena RK_CLEANUP_ARENA = rk_arena_new();
+	struct rk_usage_row *rows;
+	size_t n;
+	RK_CLEANUP_DB struct rk_db *db = NULL;
+
+	add_cluster(f->store, "moss", "heron", 0);
+	add_cluster(f->store, "fern", "heron", 0);
+	must(try_vm(f->store, f->site, "moss", 1, 0, &err));
+	must(try_vm(f->store, f->site, "moss", 2, 1, &err));
+	must(try_vm(f->store, f->site, "fern", 1, 2, &err));
+	must(rk_store_remove_vm(f->store, "moss-02", &err));
+	must(rk_store_remove_cluster(f->store, "fern", &err));
+	if (f->kind == &memory)
+		return; /* its database is not to be had from outside */
+	/* Stays of round length: two hours of moss-01 so far, one hour of moss-02, half an hour of fern-01. */
+	must(rk_db_open(f->uri, true, &db, &err));
+	const int64_t hour = 3600000, now = rk_clock_unix_ms(NULL);
+	must(rk_db_exec(db, &err, "UPDATE usage_log SET from_ms = ? WHERE name = 'moss-01'", RK_DB_I(now - 2 * hour)));
+	must(rk_db_exec(db, &err, "UPDATE usage_log SET from_ms = ?, to_ms = ? WHERE name = 'moss-02'", RK_DB_I(now - 10 * hour), RK_DB_I(now - 9 * hour)));
+	must(rk_db_exec(db, &err, "UPDATE usage_log SET from_ms = ?, to_ms = ? WHERE name = 'fern-01'", RK_DB_I(now - 9 * hour), RK_DB_I(now - 9 * hour + hour / 2)));
+	must(rk_store_usage(f->store, 0, now + hour, arena, &rows, &n, &err));
+	assert_int_equal(n, 2);
+	assert_true(used_by(rows, n, "moss")->gpu_hours > 11.99 && used_by(rows, n, "moss")->gpu_hours < 12.1);
+	assert_int_equal(used_by(rows, n, "moss")->vms, 2);
+	assert_true(used_by(rows, n, "moss")->running);
+	assert_true(used_by(rows, n, "fern")->gpu_hours > 1.999 && used_by(rows, n, "fern")->gpu_hours < 2.001);
+	assert_false(used_by(rows, n, "fern")->running);
+	/* Only the part that lies in the period. */
+	must(rk_store_usage(f->store, now - 9 * hour - hour / 4, now - hour, arena, &rows, &n, &err));
+	assert_true(used_by(rows, n, "moss")->gpu_hours > 4.999 && used_by(rows, n, "moss")->gpu_hours < 5.001);
+	must(rk_store_usage(f->store, now - 20 * hour, now - 15 * hour, arena, &rows, &n, &err));
+	assert_int_equal(n, 0);
+	refused(rk_store_usage(f->store, now, now - 1, arena, &rows, &n, &err), RK_INVALID, "ends before it begins");
+}
+
 #define EACH(test, kind) { #test " (" #kind ")", test, set_up, tear_down, (void *)&(kind) }
 #define ALL(test) EACH(test, memory), EACH(test, sqlite), EACH(test, postgresql)
 
@@ -680,6 +728,7 @@ int main(void)
 		ALL(the_audit_is_kept_in_order),
 		ALL(a_renamed_cluster_takes_its_vms_along),
 		ALL(images_and_tenants_come_and_go),
+		ALL(use_is_counted_from_allocation_to_release),
 		ALL(a_replaced_tray_keeps_its_vm_and_retires_what_left),
 		ALL(a_sound_store_passes_its_check_and_its_backup_opens),
 		EACH(eight_writers_never_hold_a_thing_twice, sqlite),
