@@ -167,6 +167,13 @@ static int open_real(struct rk_app *app, bool write, struct rk_err *err)
 	return rc ? rc : rk_store_snapshot(app->world.store, &app->world.site, err);
 }
 
+int rk_app_store(struct rk_app *app, const char *uri, bool write, struct rk_store **ret, struct rk_err *err)
+{
+	char *own RK_CLEANUP_FREE = uri ? NULL : default_uri(&app->globals);
+
+	return open_store(uri ? uri : own, write, ret, err);
+}
+
 void rk_app_prepare(struct rk_app *app)
 {
 	struct rk_world *w = &app->world;

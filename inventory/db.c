@@ -110,7 +110,7 @@ static char *bulk_sql(const struct rk_db_bulk *bulk, size_t rows)
 {
 	struct rk_str sql = RK_STR_INIT;
 
-	rk_str_addf(&sql, "INSERT INTO %s (%s) VALUES ", bulk->table, bulk->columns);
+	rk_str_addf(&sql, bulk->columns ? "INSERT INTO %s (%s) VALUES " : "INSERT INTO %s VALUES ", bulk->table, bulk->columns);
 	for (size_t r = 0; r < rows; r++) {
 		for (size_t c = 0; c < bulk->width; c++)
 			rk_str_add(&sql, c ? ",?" : r ? ",(?" : "(?");

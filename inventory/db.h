@@ -107,7 +107,7 @@ static inline const char *rk_db_text(const struct rk_db_row *row, int column)
 	return row->db->driver->get_text(row, column);
 }
 
-/* Many rows into one table, some dozens per statement. Text arguments must live until rk_db_bulk_end. */
+/* Many rows into one table, some dozens per statement. Columns NULL: all of them, in order. Text arguments must live until rk_db_bulk_end. */
 struct rk_db_bulk {
 	struct rk_db *db;
 	const char *table, *columns;

@@ -137,6 +137,13 @@ void rk_cleanup_store(struct rk_store **store)
 	rk_store_close(*store);
 }
 
+const char *rk_store_uri_shown(struct rk_arena *arena, const char *uri)
+{
+	char *shown RK_CLEANUP_FREE = without_password(uri);
+
+	return rk_arena_strdup(arena, shown);
+}
+
 const char *rk_store_uri(const struct rk_store *store)
 {
 	return store->shown;

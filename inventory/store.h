@@ -23,6 +23,8 @@ void rk_store_close(struct rk_store *store);
 void rk_cleanup_store(struct rk_store **store);
 #define RK_CLEANUP_STORE __attribute__((cleanup(rk_cleanup_store)))
 const char *rk_store_uri(const struct rk_store *store); /* for messages: without a password */
+const char *rk_store_uri_shown(struct rk_arena *arena, const char *uri); /* the same of any URI */
+int rk_store_newest_schema(void); /* that this program knows */
 
 /* Reads everything at one revision. */
 int rk_store_snapshot(struct rk_store *store, struct rk_site **ret, struct rk_err *err);
@@ -156,4 +158,9 @@ struct rk_site_findings;
 int rk_store_judge(struct rk_store *store, const struct rk_site *site, struct rk_site_findings *found, struct rk_err *err);
 int rk_store_check(struct rk_store *store, struct rk_err *err);                 /* integrity; RK_UNHEALTHY with details */
 int rk_store_backup(struct rk_store *store, const char *path, struct rk_err *err);
+/* Everything from one store into another one (any kinds), which is not there yet or empty: whole, or nothing. The old one stays as it is.
+ * RK_CONFLICT: the new one is in use, or an operation runs in the old one. */
+int rk_store_copy(struct rk_store *from, struct rk_store *to, struct rk_err *err);
+int rk_store_schema(const struct rk_store *store);
+/* To the newest schema, in one transaction. */
 int rk_store_migrate(struct rk_store *store, int *ret_from, int *ret_to, struct rk_err *err);

@@ -10,7 +10,7 @@
 
 /* Care of a store: is it whole, a copy of it, a newer schema. */
 
-enum { PROBLEMS_MAX = 50, COLUMNS_MAX = 32 };
+enum { PROBLEMS_MAX = 50 };
 
 /* What no constraint says. Each row of a query is one problem. */
 static const char *const rules[] = {
@@ -57,47 +57,6 @@ int rk_store_check(struct rk_store *store, struct rk_err *err)
 	return RK_UNHEALTHY;
 }
 
-struct copy {
-	struct rk_db *to;
-	const char *table;
-};
-
-/* Texts everywhere: the columns of the copy know their types. */
-static int copy_row(void *ctx, const struct rk_db_row *row, struct rk_err *err)
-{
-	const struct copy *c = ctx;
-	struct rk_db_value values[COLUMNS_MAX];
-	struct rk_str sql RK_CLEANUP_STR = RK_STR_INIT;
-
-	if (row->n > COLUMNS_MAX)
-		return rk_err_set(err, RK_BUG, "the table \"%s\" has %d columns", c->table, row->n);
-	rk_str_addf(&sql, "INSERT INTO %s VALUES (", c->table);
-	for (int i = 0; i < row->n; i++) {
-		values[i] = RK_DB_S(rk_db_text(row, i));
-		rk_str_add(&sql, i ? ", ?" : "?");
-	}
-	rk_str_addc(&sql, ')');
-	return rk_db_query(c->to, rk_str_text(&sql), values, (size_t)row->n, NULL, NULL, err);
-}
-
-static int copy_tables(struct rk_store *store, struct rk_db *to, struct rk_err *err)
-{
-	int rc = store->db->driver->begin(store->db, false, err);
-
-	if (rc)
-		return rc;
-	for (const char *const *table = rk_store_tables; *table && !rc; table++) {
-		struct copy c = { to, *table };
-		char *empty RK_CLEANUP_FREE = rk_xasprintf("DELETE FROM %s", *table);
-		char *all RK_CLEANUP_FREE = rk_xasprintf("SELECT * FROM %s", *table);
-		rc = rk_db_query(to, empty, NULL, 0, NULL, NULL, err);
-		if (!rc)
-			rc = rk_db_query(store->db, all, NULL, 0, copy_row, &c, err);
-	}
-	store->db->driver->rollback(store->db);
-	return rc;
-}
-
 /* A store on a server is copied row by row into memory, in one snapshot of the server, and that into a file. */
 static int copy_rows(struct rk_store *store, const char *path, struct rk_err *err)
 {
@@ -111,7 +70,7 @@ static int copy_rows(struct rk_store *store, const char *path, struct rk_err *er
 	if (!rc)
 		rc = memory->driver->begin(memory, true, err);
 	if (!rc)
-		rc = copy_tables(store, memory, err);
+		rc = rk_store_copy_tables(store, memory, err);
 	if (!rc)
 		rc = memory->driver->commit(memory, err);
 	return rc ? rc : memory->driver->backup(memory, path, err);
@@ -165,4 +124,9 @@ int rk_store_migrate(struct rk_store *store, int *ret_from, int *ret_to, struct 
 	*ret_from = from;
 	*ret_to = to;
 	return 0;
+}
+
+int rk_store_schema(const struct rk_store *store)
+{
+	return store->schema;
 }

@@ -30,7 +30,6 @@ void rk_store_unlock(struct rk_store **store);
 
 extern const struct rk_migration rk_store_migrations[]; /* ends with schema == 0 */
 extern const char *const rk_store_tables[];             /* of the newest schema; ends with NULL */
-int rk_store_newest_schema(void);
 /* Reads the schema number of a database; 0 when it holds no store. */
 int rk_store_read_schema(struct rk_db *db, int *ret, struct rk_err *err);
 /* Runs the migrations from `from` up to `to` inside one write transaction; another process may have been faster. */
@@ -62,6 +61,9 @@ int64_t rk_store_now_ms(void);
 int rk_store_usage_begin(struct rk_store *store, const char *vm, struct rk_err *err);
 int rk_store_usage_end(struct rk_store *store, const char *vm, struct rk_err *err);
 int rk_store_usage_end_cluster(struct rk_store *store, const char *cluster, struct rk_err *err);
+
+/* Every table of `from`, at one moment, into a database of the newest schema with a write transaction open. */
+int rk_store_copy_tables(struct rk_store *from, struct rk_db *to, struct rk_err *err);
 
 /* Reads the snapshot inside the transaction that is open. */
 int rk_store_read_site(struct rk_store *store, struct rk_site **ret, struct rk_err *err);

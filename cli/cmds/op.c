@@ -170,25 +170,6 @@ static const struct rk_command audit_rows[] = {
 };
 RK_NOUN(audit, "who changed what, when", NULL, audit_rows);
 
-static int check_store(struct rk_call *call, struct rk_err *err)
-{
-	int rc = rk_store_check(call->world->store, err);
-
-	if (!rc)
-		rk_out_note(call->out, "%s is sound", rk_store_uri(call->world->store));
-	return rc;
-}
-
-static int backup_store(struct rk_call *call, struct rk_err *err)
-{
-	return rk_store_backup(call->world->store, rk_call_arg(call, "FILE"), err);
-}
-
-static const struct rk_command store_rows[] = {
-	{ .noun = "store", .verb = "check", .summary = "check the store's integrity", .examples = RK_EXAMPLES("store check"), .run = check_store },
-	{ .noun = "store", .verb = "backup", .summary = "copy the whole store while it is in use", .args = RK_ARGS({ .name = "FILE", .type = RK_ARG_FILE, .required = true, .help = "new file" }), .run = backup_store },
-};
-RK_NOUN(store, "the store behind racksh", NULL, store_rows);
 
 static int help(struct rk_call *call, struct rk_err *err)
 {

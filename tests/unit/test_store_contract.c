@@ -498,6 +498,14 @@ static void a_sound_store_passes_its_check_and_its_backup_opens(void **state)
 }
 
 /* One writer: takes and gives back at random; a refusal is fine, anything else is not. Exit code 0 when all went as it should. */
+/* Attempts of each writer: RACKSH_ALLOCATIONS in all, for a long run. */
+static int rounds_wanted(void)
+{
+	const char *text = getenv("RACKSH_ALLOCATIONS");
+
+	return text && atoi(text) > 0 ? (atoi(text) + WRITERS - 1) / WRITERS : ROUNDS;
+}
+
 static int wild_writer(const struct fixture *f, int who)
 {
 	const struct rk_actor actor = { "w", "console", getpid() };
@@ -511,7 +519,7 @@ static int wild_writer(const struct fixture *f, int who)
 	const struct rk_new_cluster c = { cluster, "heron", "s", NULL, "{}", "[]", 1, 0, 0 };
 	if (rk_store_add_cluster(store, &c, NULL))
 		return 3;
-	for (int i = 1; i <= ROUNDS; i++) {
+	for (int i = 1, rounds = rounds_wanted(); i <= rounds; i++) {
 		RK_CLEANUP_ERR struct rk_err err = RK_ERR_INIT;
 		int rc = rk_store_begin(store, -1, &err), what = rand_r(&seed) % 4, n = rand_r(&seed) % 6 + 1;
 		if (!rc)
@@ -592,42 +600,149 @@ static void a_lost_server_is_said_and_found_again(void **state)
 	must(rk_store_set_tray_cordon(f->store, "k1-t01", "found", &err));
 }
 
-static void an_older_schema_is_refused_until_it_is_migrated(void **state)
+/* Cuts at the first line feed that is not inside of quotes; returns what follows. */
+static char *end_of_statement(char *sql)
 {
-	struct fixture *f = *state;
-	NEEDS_SERVER(f);
-	char *uri RK_CLEANUP_FREE = new_uri(f->kind), *sql RK_CLEANUP_FREE = NULL, *rest = NULL;
-	struct rk_site *none = NULL;
-	size_t len;
-	int from, to;
+	bool quoted = false;
 
-	must(rk_file_read("tests/fixtures/store/schema-1.sql", 1 << 20, &sql, &len, &err));
-	if (f->kind == &sqlite) {
+	for (; *sql && (quoted || *sql != '\n'); sql++)
+		quoted ^= *sql == '\'';
+	if (*sql)
+		*sql++ = '\0';
+	return sql;
+}
+
+/* A store as an older racksh left it, from its SQL. */
+static char *older_store(const struct kind *kind, const char *fixture)
+{
+	char *uri = new_uri(kind), *sql RK_CLEANUP_FREE = NULL, *rest = NULL;
+	RK_CLEANUP_DB struct rk_db *db = NULL;
+	size_t len;
+
+	must(rk_file_read(fixture, 1 << 20, &sql, &len, &err));
+	if (kind == &sqlite) {
 		char *folder_of RK_CLEANUP_FREE = rk_xstrdup(uri + strlen("sqlite:"));
 		*strrchr(folder_of, '/') = '\0';
 		must(rk_mkdirs(folder_of, &err));
 	}
-	struct rk_db *db = NULL;
 	must(rk_db_open(uri, true, &db, &err));
 	must(db->driver->begin(db, true, &err));
-	for (char *line = strtok_r(sql, "\n", &rest); line; line = strtok_r(NULL, "\n", &rest))
-		must(rk_db_query(db, line, NULL, 0, NULL, NULL, &err));
+	for (char *statement = sql; *statement; statement = rest) {
+		rest = end_of_statement(statement);
+		must(rk_db_query(db, statement, NULL, 0, NULL, NULL, &err));
+	}
 	must(db->driver->commit(db, &err));
-	rk_db_close(db);
+	return uri;
+}
 
-	RK_CLEANUP_STORE struct rk_store *old = open_as(uri, &alice, RK_STORE_WRITE);
-	refused(rk_store_snapshot(old, &none, &err), RK_FAILED, "has schema 1, this racksh needs schema 4");
-	refused(rk_store_begin(old, -1, &err), RK_FAILED, "has schema 1");
-	must(rk_store_migrate(old, &from, &to, &err));
-	assert_int_equal(from, 1);
-	assert_int_equal(to, 4);
-	RK_CLEANUP_SITE struct rk_site *s = snapshot(old);
-	assert_string_equal(s->name, "fen-3");
-	assert_int_equal(s->revision, 41);
-	assert_string_equal(s->vms[0].name, "moss-01");
-	assert_string_equal(s->trays[s->vms[0].tray].name, "f1-t02");
-	must(rk_store_set_tray_cordon(old, "f1-t01", "after", &err));
-	must(rk_store_check(old, &err));
+static void an_older_schema_is_refused_until_it_is_migrated(void **state)
+{
+	static const struct {
+		const char *file, *site, *tray, *free;
+		int schema, revision;
+	} olds[] = { { "tests/fixtures/store/schema-1.sql", "fen-3", "f1-t02", "f1-t01", 1, 41 },
+		     { "tests/fixtures/store/schema-2.sql", "fen-4", "f1-t01", "f1-t03", 2, 23 } };
+	struct fixture *f = *state;
+	NEEDS_SERVER(f);
+	int from, to;
+
+	for (size_t i = 0; i < RK_ARRAY_SIZE(olds); i++) {
+		char *uri RK_CLEANUP_FREE = older_store(f->kind, olds[i].file), *says RK_CLEANUP_FREE = rk_xasprintf("has schema %d, this racksh needs schema %d", olds[i].schema, rk_store_newest_schema());
+		struct rk_site *none = NULL;
+		struct rk_arena *arena RK_CLEANUP_ARENA = rk_arena_new();
+		struct rk_usage_row *used;
+		size_t n;
+		RK_CLEANUP_STORE struct rk_store *old = open_as(uri, &alice, RK_STORE_WRITE);
+		refused(rk_store_snapshot(old, &none, &err), RK_FAILED, says);
+		refused(rk_store_begin(old, -1, &err), RK_FAILED, "has schema");
+		must(rk_store_migrate(old, &from, &to, &err));
+		assert_int_equal(from, olds[i].schema);
+		assert_int_equal(to, rk_store_newest_schema());
+		RK_CLEANUP_SITE struct rk_site *s = snapshot(old);
+		assert_string_equal(s->name, olds[i].site);
+		assert_int_equal(s->revision, olds[i].revision);
+		assert_string_equal(s->vms[0].name, "moss-01");
+		assert_string_equal(s->trays[s->vms[0].tray].name, olds[i].tray);
+		must(rk_store_usage(old, 0, rk_clock_unix_ms(NULL), arena, &used, &n, &err));
+		assert_int_equal(n, s->n_clusters);
+		must(rk_store_set_tray_cordon(old, olds[i].free, "after", &err));
+		must(rk_store_check(old, &err));
+		/* Again is nothing. */
+		must(rk_store_migrate(old, &from, &to, &err));
+		assert_int_equal(from, to);
+	}
+}
+
+/* A store with something of everything. */
+static void fill(struct rk_store *store, const struct rk_site *site)
+{
+	int64_t op, id;
+
+	add_cluster(store, "moss", "heron", 0);
+	must(try_vm(store, site, "moss", 1, 0, &err));
+	must(try_vm(store, site, "moss", 2, 5, &err));
+	must(rk_store_remove_vm(store, "moss-02", &err));
+	must(rk_store_add_nvl_partition(store, "k1", 7, "moss", "m\xc3\xb6ss \"x\" 'y'", &err));
+	must(rk_store_add_ib_partition(store, "ib0", 0x123, "moss", "moss", true, &err));
+	must(rk_store_op_add(store, "cluster create moss", "{\"type\":\"x\"}", &op, &err));
+	must(rk_store_step_add(store, &(struct rk_step_row){ .op = op, .id = 1, .kind = "k", .target = "t", .params = "{}", .deps = "", .state = "done" }, &err));
+	must(rk_store_op_set(store, op, "done", NULL, &err));
+	must(rk_store_add_reservation(store, "osprey", "k[1-2]", 0, 1000, 2000, &id, &err));
+	must(rk_store_set_tray_cordon(store, "k2-t01", "two\nlines", &err));
+	must(rk_store_audit(store, "cluster create moss", "ok", op, &err));
+}
+
+static void same_store(struct rk_store *a, struct rk_store *b)
+{
+	RK_CLEANUP_SITE struct rk_site *x = snapshot(a), *y = snapshot(b);
+	RK_CLEANUP_STR struct rk_str p = RK_STR_INIT, q = RK_STR_INIT;
+	struct rk_arena *arena RK_CLEANUP_ARENA = rk_arena_new();
+	struct rk_step_row *steps;
+	struct rk_audit_row *audit;
+	size_t n;
+
+	rk_site_export(x, &p);
+	rk_site_export(y, &q);
+	assert_string_equal(rk_str_text(&p), rk_str_text(&q));
+	assert_int_equal(x->revision, y->revision);
+	assert_int_equal(x->n_vms, y->n_vms);
+	assert_string_equal(x->vms[0].uuid, y->vms[0].uuid);
+	assert_string_equal(x->nvl_partitions[0].name, y->nvl_partitions[0].name);
+	assert_int_equal(x->n_reservations, y->n_reservations);
+	assert_string_equal(x->trays[rk_find_tray(x, "k2-t01")].cordon, y->trays[rk_find_tray(y, "k2-t01")].cordon);
+	must(rk_store_step_list(b, 1, arena, &steps, &n, &err));
+	assert_int_equal(n, 1);
+	must(rk_store_audit_list(b, arena, &audit, &n, &err));
+	assert_int_equal(n, 1);
+	must(rk_store_check(b, &err));
+}
+
+static void a_store_moves_to_any_other_kind_and_back(void **state)
+{
+	struct fixture *f = *state;
+	NEEDS_SERVER(f);
+	const struct kind *const ways[] = { pg.uri ? &postgresql : &sqlite, &sqlite };
+
+	fill(f->store, f->site);
+	RK_CLEANUP_STORE struct rk_store *first = NULL, *second = NULL;
+	struct rk_store **stores[] = { &first, &second }, *from = f->store;
+	for (size_t i = 0; i < 2; i++) {
+		char *uri RK_CLEANUP_FREE = new_uri(ways[i]);
+		*stores[i] = open_as(uri, &bob, RK_STORE_WRITE);
+		must(rk_store_copy(from, *stores[i], &err));
+		same_store(f->store, *stores[i]);
+		from = *stores[i];
+	}
+	/* Its counters came along: nothing is numbered twice. */
+	add_cluster(second, "fern", "heron", 0);
+	must(try_vm(second, f->site, "fern", 1, 9, &err));
+	refused(try_vm(second, f->site, "moss", 2, 10, &err), RK_CONFLICT, "numbers are never used again");
+	refused(rk_store_copy(f->store, second, &err), RK_CONFLICT, "is in use already");
+	int64_t op;
+	must(rk_store_op_add(f->store, "running", "{}", &op, &err));
+	char *uri RK_CLEANUP_FREE = new_uri(&memory);
+	RK_CLEANUP_STORE struct rk_store *third = open_as(uri, &bob, RK_STORE_WRITE);
+	refused(rk_store_copy(f->store, third, &err), RK_CONFLICT, "runs in the store");
 }
 
 static void a_replaced_tray_keeps_its_vm_and_retires_what_left(void **state)
@@ -733,6 +848,7 @@ int main(void)
 		ALL(a_sound_store_passes_its_check_and_its_backup_opens),
 		EACH(eight_writers_never_hold_a_thing_twice, sqlite),
 		EACH(eight_writers_never_hold_a_thing_twice, postgresql),
+		ALL(a_store_moves_to_any_other_kind_and_back),
 		EACH(an_older_schema_is_refused_until_it_is_migrated, sqlite),
 		EACH(an_older_schema_is_refused_until_it_is_migrated, postgresql),
 		EACH(a_lost_server_is_said_and_found_again, postgresql),
