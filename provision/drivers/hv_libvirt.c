@@ -135,13 +135,19 @@ static int refuse(virConnectCredentialPtr cred, unsigned int n, void *ctx)
 	return -1;
 }
 
+/* libvirt's own test driver is in this process: it knows no flags on opening, and would read the whole schema again for each domain. */
+static bool is_test(const char *uri)
+{
+	return strncmp(uri, "test:", 5) == 0;
+}
+
 static void opening_run(void *ctx)
 {
 	struct opening *o = ctx;
 	int types[] = { VIR_CRED_AUTHNAME, VIR_CRED_PASSPHRASE, VIR_CRED_ECHOPROMPT, VIR_CRED_NOECHOPROMPT, VIR_CRED_EXTERNAL };
 	virConnectAuth auth = { types, RK_ARRAY_SIZE(types), refuse, NULL };
 
-	o->conn = virConnectOpenAuth(o->uri, &auth, VIR_CONNECT_NO_ALIASES);
+	o->conn = virConnectOpenAuth(o->uri, &auth, is_test(o->uri) ? 0 : VIR_CONNECT_NO_ALIASES);
 	if (!o->conn)
 		o->message = rk_xstrdup(virGetLastErrorMessage());
 	else
@@ -413,7 +419,7 @@ static int lv_define(struct rk_hv *hv, int tray, const char *xml, struct rk_aren
 	if (rc != 0)
 		return rc;
 	trace(lv, tray, "define", xml);
-	virDomainPtr domain CLEANUP_DOMAIN = virDomainDefineXMLFlags(conn, xml, VIR_DOMAIN_DEFINE_VALIDATE);
+	virDomainPtr domain CLEANUP_DOMAIN = virDomainDefineXMLFlags(conn, xml, is_test(lv->links[tray].uri) ? 0 : VIR_DOMAIN_DEFINE_VALIDATE);
 	char *kept RK_CLEANUP_FREE = domain ? virDomainGetXMLDesc(domain, VIR_DOMAIN_XML_INACTIVE | VIR_DOMAIN_XML_SECURE) : NULL;
 	if (!kept)
 		rc = failed(lv, tray, domain ? "reading the domain back" : "defining the domain", err);

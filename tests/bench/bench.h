@@ -6,10 +6,14 @@
 #ifndef TESTS_BENCH_BENCH_H
 #define TESTS_BENCH_BENCH_H
 
+#include <fcntl.h>
+#include <spawn.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/resource.h>
+#include <sys/wait.h>
 #include <time.h>
+#include <unistd.h>
 
 /* Seconds since some moment in the past. */
 static inline double bench_now(void)
@@ -27,6 +31,34 @@ static inline double bench_peak_mib(void)
 
 	getrusage(RUSAGE_SELF, &usage);
 	return (double)usage.ru_maxrss / 1024;
+}
+
+struct bench_run {
+	double seconds;  /* from start to end */
+	double cpu;      /* seconds of processor time, user and system */
+	double peak_mib;
+};
+
+/* Runs a program (searched in PATH) to its end, its output thrown away. Returns its exit code, -1 when it could not run. */
+static inline int bench_run(const char *const *argv, struct bench_run *ret)
+{
+	double from = bench_now();
+	posix_spawn_file_actions_t actions;
+	struct rusage usage;
+	int status;
+	pid_t pid;
+
+	posix_spawn_file_actions_init(&actions);
+	posix_spawn_file_actions_addopen(&actions, 0, "/dev/null", O_RDONLY, 0);
+	posix_spawn_file_actions_addopen(&actions, 1, "/dev/null", O_WRONLY, 0);
+	int rc = posix_spawnp(&pid, argv[0], &actions, NULL, (char *const *)argv, environ);
+	posix_spawn_file_actions_destroy(&actions);
+	if (rc != 0 || wait4(pid, &status, 0, &usage) != pid)
+		return -1;
+	ret->seconds = bench_now() - from;
+	ret->cpu = (double)(usage.ru_utime.tv_sec + usage.ru_stime.tv_sec) + (double)(usage.ru_utime.tv_usec + usage.ru_stime.tv_usec) * 1e-6;
+	ret->peak_mib = (double)usage.ru_maxrss / 1024;
+	return WIFEXITED(status) ? WEXITSTATUS(status) : -1;
 }
 
 static inline int bench_cmp(const void *a, const void *b)

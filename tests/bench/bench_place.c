@@ -42,7 +42,7 @@ static double plan_ms(const struct rk_site *site, const struct rk_spec *spec, bo
 	struct rk_placement placement;
 	double start = bench_now();
 
-	if (rk_place(site, spec, rk_size_find(spec->size), NULL, 0, arena, &placement, NULL) || placement.feasible != feasible) {
+	if (rk_place(site, spec, rk_size_find(site, spec->size), NULL, 0, arena, &placement, NULL) || placement.feasible != feasible) {
 		fprintf(stderr, "%d VMs in segments of %d: not as expected\n", spec->count, spec->placement.segment);
 		exit(1);
 	}

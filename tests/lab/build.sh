@@ -37,6 +37,7 @@ compile_into() {
 	"${cc[@]}" -o "$1/nv-simulated" "$src/nv-simulated.c" "$src/nvstate.c" &&
 		"${cc[@]}" -o "$1/simhw" "$src/simhw.c" "$src/nvstate.c" &&
 		"${cc[@]}" -o "$1/mkseed" "$src/mkseed.c" -lisofs &&
+		"${cc[@]}" -shared -fPIC -o "$1/killat.so" "$src/killat.c" &&
 		"${cc[@]}" -DUMAD2SIM="\"$(umad2sim)\"" -o "$1/ibrun" "$src/ibrun.c"
 }
 
