@@ -9,4 +9,4 @@ if ! command -v shellcheck >/dev/null; then
 fi
 mapfile -t scripts < <(find . \( -name '.git' -o -name 'build*' \) -prune -o -type f -exec awk 'FNR == 1 && /^#!.*(\/|[[:space:]])(ba|da)?sh([[:space:]]|$)/ { print FILENAME } { nextfile }' {} + | sort)
 [ "${#scripts[@]}" -gt 0 ] || { echo 'found no script at all'; exit 1; }
-shellcheck "${scripts[@]}"
+shellcheck -x "${scripts[@]}"
