@@ -117,6 +117,8 @@ static int question(int count, int key)
 
 	if (rk_split_open(before))
 		return rl_insert(count, key);
+	/* What was typed ahead may not be on the screen yet. */
+	rl_redisplay();
 	printf("?\n");
 	collect(prefix, start, true, &found);
 	list_candidates(&found);
