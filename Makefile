@@ -95,7 +95,12 @@ $(BUILD)/tests/pty/drive: tests/pty/drive.c
 	@mkdir -p $(@D)
 	@echo "  CC $@"; $(CC) -std=gnu17 -D_GNU_SOURCE $(WARN) $(CFLAGS) -o $@ $< -lutil
 
-unit-all: $(UNIT) $(BUILD)/tests/pty/drive
+# Checks golden results against their schemas (tests/golden/run.sh).
+$(BUILD)/tests/golden/validate: tests/golden/validate.c $(BUILD)/libracksh.a
+	@mkdir -p $(@D)
+	@echo "  CC $@"; $(CC) $(ALL_CFLAGS) $(ALL_LDFLAGS) -o $@ $^ $(LIBS)
+
+unit-all: $(UNIT) $(BUILD)/tests/pty/drive $(BUILD)/tests/golden/validate
 bench-all: $(BENCH)
 fuzz-all: $(FUZZ)
 

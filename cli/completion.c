@@ -124,7 +124,7 @@ static void value_options(struct rk_str *out)
 	const char *bar = "";
 
 	for (const struct rk_globaldef *g = rk_global_options; g->name; g++) {
-		if (!g->value || g->value[0] == '[')
+		if (!g->value || g->value[0] == '[' || rk_starts_with(g->name, "sim") || strcmp(g->name, "store") == 0)
 			continue;
 		rk_str_addf(out, "%s--%s", bar, g->name);
 		if (g->letter)
@@ -141,10 +141,10 @@ static void value_options(struct rk_str *out)
 static void bash(struct rk_str *out)
 {
 	rk_str_add(out, "# bash completion of racksh, made by `racksh completion bash`.\n_racksh() {\n"
-			"\tlocal current=${COMP_WORDS[COMP_CWORD]} before=${COMP_WORDS[COMP_CWORD-1]} noun= verb= count=0 words= list= files= own= value= i word\n"
+			"\tlocal current=${COMP_WORDS[COMP_CWORD]} before=${COMP_WORDS[COMP_CWORD-1]} noun='' verb='' count=0 words='' list='' files='' own='' value='' i word\n"
 			"\tlocal -a store=()\n\tCOMPREPLY=()\n"
 			"\tfor ((i = 1; i < COMP_CWORD; i++)); do\n\t\tword=${COMP_WORDS[i]}\n\t\tcase $word in\n"
-			"\t\t--store|-s|--sim|--sim-state) store+=(\"$word\" \"${COMP_WORDS[i+1]}\"); ((i++)) ;;\n\t\t");
+			"\t\t--store|-s|--sim|--sim-state|--sim-fault) store+=(\"$word\" \"${COMP_WORDS[i+1]}\"); ((i++)) ;;\n\t\t");
 	value_options(out);
 	rk_str_add(out, ") ((i++)) ;;\n\t\t-*) ;;\n\t\t*)\n\t\t\tif [ -z \"$noun\" ]; then noun=$word\n\t\t\telif [ -z \"$verb\" ] && [ \"$count\" = 0 ]; then\n"
 			"\t\t\t\tcase $noun in\n\t\t\t\t");

@@ -16,24 +16,25 @@
 #define OP_STATES "running|awaiting-confirm|done|failed|resumable|rolled-back|cancelled"
 #define TRAY_STATES "free|allocated|cordoned|spare|faulty|offline"
 
-/* What the columns alone do not say. "NOUN VERB.KEY". */
+/* What the columns alone do not say. "NOUN VERB.KEY"; VERB may be * for those that have no row of their own. */
 static const struct {
 	const char *name, *shape;
 } shapes[] = {
-	{ "cluster show.state", CLUSTER_STATES }, { "cluster list.state", CLUSTER_STATES },
-	{ "cluster show.vms", "[{name:s,tray:s?,rack:s?,state:" VM_STATES ",address:s?,ssh_port:i?}]" },
-	{ "cluster show.nvlink", "[{domain:s?,rack:s,partition:i,gpus:i}]" },
-	{ "cluster show.infiniband", "{fabric:s,pkey:k,members:i}?" },
-	{ "cluster show.placement", "{racks:[s],segment:i,spares:i,reasons:any}" },
-	{ "cluster show.validation", "{verdict:" VERDICT ",at:t,level:s}?" },
+	{ "cluster *.state", CLUSTER_STATES },
+	{ "cluster *.vms", "[{name:s,tray:s?,rack:s?,state:" VM_STATES ",address:s?,ssh_port:i?}]" },
+	{ "cluster *.nvlink", "[{domain:s?,rack:s,partition:i,gpus:i}]" },
+	{ "cluster *.infiniband", "{fabric:s,pkey:k,members:i}?" },
+	{ "cluster *.placement", "{racks:[s],segment:i,spares:i,reasons:any}" },
+	{ "cluster *.validation", "{verdict:" VERDICT ",at:t,level:s}?" },
 	{ "cluster plan.placement", "{racks:[{rack:s,trays:[s]}],reasons:[{rack:s,verdict:s,why:s}]}" },
 	{ "cluster plan.steps", "[{id:i,kind:s,target:s,summary:s}]" },
 	{ "cluster plan.segments_after", "{*:i}" },
+	{ "cluster plan.changes", "[{kind:s,value~:i,objects~:s,text:s}]" },
 	{ "cluster render.seed", "any" },
-	{ "vm list.state", VM_STATES }, { "vm show.state", VM_STATES },
-	{ "tray list.state", TRAY_STATES }, { "tray show.state", TRAY_STATES },
-	{ "op list.state", OP_STATES }, { "op show.state", OP_STATES },
-	{ "op show.steps", "[{id:i,kind:s,target:s,state:" STEP_STATES ",seconds:n?,detail:s?}]" },
+	{ "vm *.state", VM_STATES },
+	{ "tray *.state", TRAY_STATES },
+	{ "op *.state", OP_STATES },
+	{ "op *.steps", "[{id:i,kind:s,target:s,state:" STEP_STATES ",seconds:n?,detail:s?}]" },
 	{ "drift.plane", "libvirt|nvlink|infiniband|inventory" }, { "drift.status", "in-sync|drifted|unknown" },
 	{ "isolation verify.verdict", VERDICT }, { "isolation verify.nvlink", CHECK }, { "isolation verify.infiniband", CHECK },
 	{ "isolation verify.violations", "[{plane:s,what:s,tenant_a:s?,tenant_b:s?}]" },
@@ -41,7 +42,7 @@ static const struct {
 	{ "ib show.members", "[{guid:x,port:s?,wanted:s?,configured:s?,live:s?,why:s?}]" },
 	{ "ib counters.counters", "any" },
 	{ "site show.segments", "{*:i}" }, { "site show.segments_less_one_rack", "{*:i}" },
-	{ "profile show.levels", "any" }, { "profile show.rules", "any" },
+	{ "profile *.levels", "any" }, { "profile *.rules", "any" },
 };
 
 /* Validation results have one shape whatever was validated. */
@@ -209,16 +210,30 @@ static void whole_shape(struct rk_jw *w, const char *text)
 
 /* ---- rows to schemas ---------------------------------------------------------------------------------------------------------------- */
 
-static const char *shape_of(const struct rk_command *c, const struct rk_column *column)
+static const char *named(const char *name)
 {
-	char *name RK_CLEANUP_FREE = rk_xasprintf("%s%s%s.%s", c->noun, c->verb ? " " : "", c->verb ? c->verb : "", column->key);
-
-	if (column->type == RK_COL_JSON && strcmp(column->key, "checks") == 0)
-		return checks_shape;
 	for (size_t i = 0; i < RK_ARRAY_SIZE(shapes); i++)
 		if (strcmp(shapes[i].name, name) == 0)
 			return shapes[i].shape;
 	return NULL;
+}
+
+static const char *shape_of(const struct rk_command *c, const struct rk_column *column)
+{
+	char *name RK_CLEANUP_FREE = rk_xasprintf("%s%s%s.%s", c->noun, c->verb ? " " : "", c->verb ? c->verb : "", column->key);
+	char *any_verb RK_CLEANUP_FREE = rk_xasprintf("%s *.%s", c->noun, column->key);
+
+	if (column->type == RK_COL_JSON && strcmp(column->key, "checks") == 0)
+		return checks_shape;
+	const char *own = named(name), *common = own ? NULL : named(any_verb);
+	/* The same key may be a count in a list and the things themselves in a show. */
+	bool fits = common && (column->type == RK_COL_JSON) == (strpbrk(common, "[{") != NULL || strcmp(common, "any") == 0);
+	return own ? own : fits ? common : NULL;
+}
+
+const char *rk_schema_shape(const struct rk_command *c, const struct rk_column *column)
+{
+	return shape_of(c, column);
 }
 
 /* Any column may be unknown, which is null. */

@@ -13,3 +13,5 @@ void rk_schema_command(const struct rk_command *command, struct rk_jw *w);
 int rk_schema(const char *noun, const char *verb, struct rk_str *out, struct rk_err *err);
 /* Rows of the table of shapes ("cluster show.vms"), for its self-check: NULL at the end. */
 const char *rk_schema_shape_name(size_t i);
+/* The shape of a column, or NULL: its type says all. */
+const char *rk_schema_shape(const struct rk_command *command, const struct rk_column *column);

@@ -1,9 +1,10 @@
 #!/usr/bin/env bash
 # Golden tests: tests/golden/NAME/cmd is a shell line with $racksh; stdout and stderr must equal the files beside it (absent: empty), the exit
-# code that in `exit` (absent: 0). Times, host and process ids are masked. UPDATE=1 writes what came out.
+# code that in `exit` (absent: 0). A file `schema` names the command whose schema the stdout has to obey. Times, host and process ids are masked. UPDATE=1 writes what came out.
 set -u
 cd "$(dirname "$0")/../.." || exit 1
 racksh=${RACKSH:-build/racksh}
+validate=$(dirname "$racksh")/tests/golden/validate
 export racksh XDG_STATE_HOME
 work=$(mktemp -d "${TMPDIR:-/tmp}/racksh-golden.XXXXXX") || exit 1
 trap 'rm -rf "$work"' EXIT
@@ -19,6 +20,14 @@ same() {
 	else
 		[ ! -s "$1" ] || { cat "$1"; return 1; }
 	fi
+}
+
+# obeys DIR: what it is expected to print is valid; without the validator nothing is known.
+obeys() {
+	local words
+	[ -f "$1/schema" ] && [ -x "$validate" ] || return 0
+	read -ra words <"$1/schema"
+	"$racksh" schema "${words[@]}" >"$work/schema" && "$validate" "$work/schema" "$1/stdout"
 }
 
 for dir in tests/golden/*/; do
@@ -37,7 +46,7 @@ for dir in tests/golden/*/; do
 	fi
 	want=0
 	[ -f "$dir/exit" ] && want=$(cat "$dir/exit")
-	if [ "$code" = "$want" ] && same "$work/stdout" "$dir/stdout" && same "$work/stderr" "$dir/stderr"; then
+	if [ "$code" = "$want" ] && same "$work/stdout" "$dir/stdout" && same "$work/stderr" "$dir/stderr" && obeys "$dir"; then
 		passed=$((passed + 1))
 	else
 		failed=$((failed + 1))

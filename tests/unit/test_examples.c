@@ -1,0 +1,254 @@
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#include "cli/app.h"
+#include "cli/schema.h"
+#include "inventory/base/file.h"
+#include "tests/contract/json_schema.h"
+
+/* Every example of every row runs on the twin of the example site, and what it prints with -o json is as its schema says. */
+
+enum { OUTPUT_MAX = 64 << 20 };
+static char folder[] = "/tmp/racksh-examples.XXXXXX";
+static char *racksh;
+
+static char *in_folder(const char *name)
+{
+	return rk_xasprintf("%s/%s", folder, name);
+}
+
+/* Runs racksh in the folder on the twin kept in `state`; output goes to the files out and err. Returns the exit code. */
+static int run(const char *state, const char *format, const char *command)
+{
+	const char *argv[] = { racksh, "--sim", "tests/examples/site-1.json", "--sim-state", state, "-y", "-o", format, "-c", command, NULL };
+	int status = -1;
+	pid_t pid = fork();
+
+	if (pid == 0) {
+		if (chdir(folder))
+			_exit(126);
+		dup2(open("/dev/null", O_RDONLY), 0);
+		dup2(open("out", O_WRONLY | O_CREAT | O_TRUNC, 0600), 1);
+		dup2(open("err", O_WRONLY | O_CREAT | O_TRUNC, 0600), 2);
+		execv(racksh, (char *const *)argv);
+		_exit(127);
+	}
+	assert_int_equal(waitpid(pid, &status, 0), pid);
+	return WIFEXITED(status) ? WEXITSTATUS(status) : 128;
+}
+
+static char *text_of(const char *name)
+{
+	char *path RK_CLEANUP_FREE = in_folder(name), *text = NULL;
+	size_t len;
+
+	assert_int_equal(rk_file_read(path, OUTPUT_MAX, &text, &len, NULL), 0);
+	return text;
+}
+
+static void copy(const char *from, const char *to)
+{
+	char *source RK_CLEANUP_FREE = in_folder(from), *target RK_CLEANUP_FREE = in_folder(to), *data = NULL;
+	size_t len;
+
+	assert_int_equal(rk_file_read(source, OUTPUT_MAX, &data, &len, NULL), 0);
+	assert_int_equal(rk_file_write(target, data, len, 0600, NULL), 0);
+	free(data);
+}
+
+static void link_from_here(const char *name)
+{
+	char *target RK_CLEANUP_FREE = realpath(name, NULL), *link RK_CLEANUP_FREE = in_folder(name);
+
+	assert_int_equal(symlink(target, link), 0);
+}
+
+/* The twin holds cluster a, and there is evidence of it: what the examples speak of. */
+static int make_twin(void **state)
+{
+	static const char spec[] = "{\"apiVersion\":\"racksh/v1\",\"kind\":\"Cluster\",\"name\":\"a\",\"tenant\":\"contoso\",\"size\":\"lab-tray\",\"count\":4,"
+				   "\"image\":\"ubuntu-24.04-gb300\",\"placement\":{\"segment\":2},\"ssh\":{\"user\":\"ops\",\"authorizedKeys\":[\"ssh-ed25519 "
+				   "AAAAC3NzaC1lZDI1NTE5AAAAIExampleExampleExampleExampleExampleExample00 x\"]},\"validation\":{\"profile\":\"lab\"}}";
+	const char *env = getenv("RACKSH");
+
+	(void)state;
+	racksh = realpath(env ? env : "build/racksh", NULL);
+	if (!racksh || !mkdtemp(folder))
+		return -1;
+	setenv("XDG_STATE_HOME", folder, 1);
+	setenv("XDG_CONFIG_HOME", folder, 1);
+	link_from_here("tests");
+	link_from_here("provision");
+	char *path RK_CLEANUP_FREE = in_folder("a.json");
+	if (rk_file_write(path, spec, sizeof(spec) - 1, 0600, NULL))
+		return -1;
+	return run("base.db", "table", "cluster create a.json; validate cluster a --save evidence-a");
+}
+
+static int remove_twin(void **state)
+{
+	const char *const argv[] = { "rm", "-rf", folder, NULL };
+	pid_t pid = fork();
+
+	(void)state;
+	if (pid == 0) {
+		execvp(argv[0], (char *const *)argv);
+		_exit(127);
+	}
+	free(racksh);
+	return waitpid(pid, NULL, 0) == pid ? 0 : -1;
+}
+
+/* Words of the shell live in a shell: alone they say what is missing. */
+static bool needs_shell(const struct rk_command *c)
+{
+	return c->flags & RK_CMD_SHELL;
+}
+
+static void each_example(void (*check)(const struct rk_command *c, const char *example))
+{
+	for (const struct rk_noun *const *n = rk_nouns; *n; n++)
+		for (size_t i = 0; i < (*n)->n; i++)
+			for (const char *const *e = (*n)->commands[i].examples; e && *e; e++)
+				check(&(*n)->commands[i], *e);
+	for (const struct rk_noun *const *n = rk_shell_words; *n; n++)
+		for (const char *const *e = (*n)->commands[0].examples; e && *e; e++)
+			check(&(*n)->commands[0], *e);
+}
+
+static size_t failed;
+
+static void move(const char *from, const char *to)
+{
+	char *source RK_CLEANUP_FREE = in_folder(from), *target RK_CLEANUP_FREE = in_folder(to);
+
+	assert_int_equal(rename(source, target), 0);
+}
+
+/* An import that replaces identities is refused while a cluster holds them: it is an example for an empty site. */
+static int run_example(const char *format, const char *example)
+{
+	bool saves = strstr(example, "--save evidence-a") != NULL, imports = strncmp(example, "site import", 11) == 0;
+	static const char *const parts[] = { "run.db", "run.db-wal", "run.db-shm" };
+
+	for (size_t i = 0; i < RK_ARRAY_SIZE(parts); i++) {
+		char *path RK_CLEANUP_FREE = in_folder(parts[i]);
+		unlink(path);
+	}
+	if (!imports)
+		copy("base.db", "run.db");
+	if (saves)
+		move("evidence-a", "kept");
+	int code = run("run.db", format, example);
+	if (saves) {
+		char *made RK_CLEANUP_FREE = rk_xasprintf("made-%s", format);
+		move("evidence-a", made);
+		move("kept", "evidence-a");
+	}
+	return code;
+}
+
+static void example_runs(const struct rk_command *c, const char *example)
+{
+	(void)c;
+	int code = run_example("table", example);
+	if (code == 0)
+		return;
+	char *err RK_CLEANUP_FREE = text_of("err");
+	print_error("example \"%s\" ends with %d: %s", example, code, err);
+	failed++;
+}
+
+static void every_example_runs_on_the_twin(void **state)
+{
+	(void)state;
+	failed = 0;
+	each_example(example_runs);
+	assert_int_equal(failed, 0);
+}
+
+static void check_against(const struct rk_command *c, const char *example, const char *text)
+{
+	RK_CLEANUP_JSON struct rk_json *schema = NULL;
+	RK_CLEANUP_JSON struct rk_json *doc = NULL;
+	RK_CLEANUP_ERR struct rk_err err = RK_ERR_INIT;
+	struct rk_str document RK_CLEANUP_STR = RK_STR_INIT;
+	struct schema_check check = { .where = "$" };
+
+	assert_int_equal(rk_schema(c->noun, c->verb, &document, &err), 0);
+	assert_int_equal(rk_json_parse("schema", rk_str_text(&document), document.len, &schema, &err), 0);
+	check.root = rk_json_root(schema);
+	if (rk_json_parse(example, text, strlen(text), &doc, &err)) {
+		print_error("example \"%s\": %s\n", example, err.message);
+		failed++;
+	} else if (!schema_valid(&check, check.root, rk_json_root(doc))) {
+		print_error("example \"%s\": not as its schema says: %s\n", example, check.problem);
+		failed++;
+	}
+}
+
+/* A dry run prints the plan of another row, and a format of its own in the example stays what it is. */
+static void json_is_valid(const struct rk_command *c, const char *example)
+{
+	if (needs_shell(c) || !c->columns || strstr(example, " -n") || strstr(example, "--dry-run") || strstr(example, " -o "))
+		return;
+	run_example("json", example);
+	char *text RK_CLEANUP_FREE = text_of("out");
+	if (*text)
+		check_against(c, example, text);
+}
+
+static void json_is_as_its_schema_says(void **state)
+{
+	(void)state;
+	failed = 0;
+	each_example(json_is_valid);
+	assert_int_equal(failed, 0);
+}
+
+static void every_shape_belongs_to_a_column(void **state)
+{
+	(void)state;
+	for (size_t i = 0; rk_schema_shape_name(i); i++) {
+		char *name RK_CLEANUP_FREE = rk_xstrdup(rk_schema_shape_name(i)), *key = strrchr(name, '.');
+		bool found = false;
+		*key++ = '\0';
+		char *verb = strchr(name, ' ');
+		if (verb)
+			*verb++ = '\0';
+		const struct rk_noun *noun = rk_noun_find(name);
+		for (size_t r = 0; noun && r < noun->n; r++)
+			for (const struct rk_column *column = noun->commands[r].columns; column && column->key; column++)
+				found |= (rk_streq(verb, "*") || rk_streq(noun->commands[r].verb, verb)) && strcmp(column->key, key) == 0;
+		if (!found)
+			fail_msg("no column %s", rk_schema_shape_name(i));
+	}
+}
+
+static void every_nested_column_has_a_shape(void **state)
+{
+	(void)state;
+	for (const struct rk_noun *const *n = rk_nouns; *n; n++)
+		for (size_t i = 0; i < (*n)->n; i++)
+			for (const struct rk_column *column = (*n)->commands[i].columns; column && column->key; column++)
+				if (column->type == RK_COL_JSON && !rk_schema_shape(&(*n)->commands[i], column))
+					fail_msg("cli/schema.c has no shape for %s %s.%s", (*n)->name, (*n)->commands[i].verb, column->key);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(every_example_runs_on_the_twin), cmocka_unit_test(json_is_as_its_schema_says),
+		cmocka_unit_test(every_shape_belongs_to_a_column), cmocka_unit_test(every_nested_column_has_a_shape),
+	};
+
+	return cmocka_run_group_tests(tests, make_twin, remove_twin);
+}
