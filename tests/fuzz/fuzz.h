@@ -17,6 +17,7 @@
 #include "provision/health/health.h"
 #include "provision/known_hosts.h"
 #include "provision/ssh.h"
+#include "vmspec/image_file.h"
 #include "vmspec/vmspec.h"
 
 /* What a parser hands on must be fit for rules, JSON and terminals. */
@@ -102,6 +103,59 @@ static inline void rk_fuzz_site(const uint8_t *data, size_t size)
 		rk_site_free(site);
 }
 
+/* A spec that is accepted is written as one that is, too, with the same text. */
+static inline void rk_fuzz_spec(const uint8_t *data, size_t size)
+{
+	RK_CLEANUP_ARENA struct rk_arena *arena = rk_arena_new();
+	struct rk_str once RK_CLEANUP_STR = RK_STR_INIT, twice RK_CLEANUP_STR = RK_STR_INIT;
+	struct rk_spec *spec, *again;
+
+	if (rk_spec_parse("fuzz", (const char *)data, size, arena, &spec, NULL))
+		return;
+	rk_spec_write(spec, &once);
+	if (rk_spec_parse("again", once.text, once.len, arena, &again, NULL))
+		abort();
+	rk_spec_write(again, &twice);
+	if (strcmp(once.text, twice.text) != 0)
+		abort();
+}
+
+struct rk_fuzz_bytes {
+	const uint8_t *data;
+	size_t size;
+};
+
+static inline bool rk_fuzz_read(void *ctx, uint64_t offset, void *bytes, size_t n)
+{
+	const struct rk_fuzz_bytes *b = ctx;
+
+	if (offset > b->size || n > b->size - offset)
+		abort(); /* asked for what is outside the file */
+	memcpy(bytes, b->data + offset, n);
+	return true;
+}
+
+static inline void rk_fuzz_image(const uint8_t *data, size_t size)
+{
+	struct rk_fuzz_bytes bytes = { data, size };
+	const struct rk_image_source source = { rk_fuzz_read, &bytes, size };
+	struct rk_image_facts facts;
+
+	(void)rk_image_judge("fuzz", &source, &facts, NULL);
+}
+
+/* What a host calls its domain. */
+static inline void rk_fuzz_domain(const uint8_t *data, size_t size)
+{
+	RK_CLEANUP_ARENA struct rk_arena *arena = rk_arena_new();
+	char *text RK_CLEANUP_FREE = rk_fuzz_text(data, size);
+	const char *cluster, *vm;
+	int generation;
+
+	(void)rk_domain_xml_owner(text, arena, &cluster, &vm, &generation);
+	(void)rk_domain_xml_compare("<domain type='kvm'><name>a</name><devices><hostdev/></devices></domain>", text, NULL);
+}
+
 static inline void rk_fuzz_ibnetdiscover(const uint8_t *data, size_t size)
 {
 	RK_CLEANUP(rk_cleanup_topology) struct rk_topology *topology = NULL;
@@ -174,7 +228,7 @@ struct rk_fuzz_entry {
 static const struct rk_fuzz_entry rk_fuzz_entries[] __attribute__((unused)) = {
 	{ "json", rk_fuzz_json }, { "nodeset", rk_fuzz_nodeset }, { "site", rk_fuzz_site }, { "ibnetdiscover", rk_fuzz_ibnetdiscover },
 	{ "partitions", rk_fuzz_partitions }, { "nvos", rk_fuzz_nvos }, { "known_hosts", rk_fuzz_known_hosts }, { "words", rk_fuzz_words },
-	{ "ssh_target", rk_fuzz_ssh_target },
+	{ "ssh_target", rk_fuzz_ssh_target }, { "spec", rk_fuzz_spec }, { "image", rk_fuzz_image }, { "domain", rk_fuzz_domain },
 };
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
