@@ -150,6 +150,13 @@ int rk_store_usage(struct rk_store *store, int64_t from_ms, int64_t to_ms, struc
 
 /* The last imported fabric (ibnetdiscover text) per fabric; *ret NULL when none. */
 int rk_store_put_topology(struct rk_store *store, const char *fabric, const char *text, struct rk_err *err);
+/* The state that later ones are compared with. A fabric that is imported without any finding accepts itself. */
+int rk_store_accept_topology(struct rk_store *store, const char *fabric, const char *text, struct rk_err *err);
+/* rk_topology_check, and what changed since the fabric was accepted, in the arena. */
+struct rk_topology;
+struct rk_ib_finding;
+int rk_store_judge_topology(struct rk_store *store, const struct rk_topology *topology, const struct rk_site *site, int fabric, struct rk_arena *arena,
+			    struct rk_ib_finding **ret, size_t *ret_n, struct rk_err *err);
 int rk_store_get_topology(struct rk_store *store, const char *fabric, struct rk_arena *arena, const char **ret, struct rk_err *err);
 
 /* Everything that is wrong with the stored site: integrity of the store, the checks of inventory/site_check.h, and the wiring of every imported

@@ -34,10 +34,10 @@ static int judge_fabric(struct rk_store *store, const struct rk_site *site, int 
 	rc = rk_topology_parse(name, text, strlen(text), &topology, err);
 	if (rc)
 		return rc;
-	rk_topology_check(topology, site, fabric, found->arena, &wiring, &n);
-	for (size_t i = 0; i < n; i++)
+	rc = rk_store_judge_topology(store, topology, site, fabric, found->arena, &wiring, &n, err);
+	for (size_t i = 0; !rc && i < n; i++)
 		rk_site_finding_add(found, "wiring", "fail", wiring[i].object, wiring[i].hint, "%s: %s", wiring[i].kind, wiring[i].message);
-	return 0;
+	return rc;
 }
 
 int rk_store_judge(struct rk_store *store, const struct rk_site *site, struct rk_site_findings *found, struct rk_err *err)

@@ -57,6 +57,23 @@ int rk_store_place_leaves(struct rk_store *store, struct rk_err *err)
 	return rk_db_bulk_end(&bulk, err);
 }
 
+/* What is wired as designed is the state to keep. */
+static int accept_clean(struct rk_store *store, const char *fabric, const char *text, struct rk_err *err)
+{
+	RK_CLEANUP(rk_cleanup_topology) struct rk_topology *topology = NULL;
+	struct rk_arena *arena RK_CLEANUP_ARENA = rk_arena_new();
+	RK_CLEANUP_SITE struct rk_site *site = NULL;
+	struct rk_ib_finding *found;
+	size_t n = 0;
+	int rc = rk_store_read_site(store, &site, err);
+
+	if (!rc)
+		rc = rk_topology_parse(fabric, text, strlen(text), &topology, err);
+	if (!rc)
+		rk_topology_check(topology, site, rk_find_fabric(site, fabric), arena, &found, &n);
+	return rc || n ? rc : rk_store_accept_topology(store, fabric, text, err);
+}
+
 int rk_store_put_topology(struct rk_store *store, const char *fabric, const char *text, struct rk_err *err)
 {
 	bool own;
@@ -73,7 +90,61 @@ int rk_store_put_topology(struct rk_store *store, const char *fabric, const char
 				RK_DB_S(fabric), RK_DB_S(text), RK_DB_S(store->by), RK_DB_I(rk_store_now_ms()));
 	if (!rc)
 		rc = rk_store_place_leaves(store, err);
+	if (!rc)
+		rc = accept_clean(store, fabric, text, err);
 	return rk_store_part(store, own, rc, err);
+}
+
+int rk_store_accept_topology(struct rk_store *store, const char *fabric, const char *text, struct rk_err *err)
+{
+	bool own;
+	int rc = rk_store_join(store, &own, err);
+
+	if (!rc) {
+		rk_store_what(store, "fabric %s accepted", fabric);
+		rc = rk_store_need(store, "fabric", "SELECT COUNT(*) FROM fabrics WHERE name = ?", fabric, err);
+	}
+	if (!rc)
+		rc = rk_db_exec(store->db, err,
+				"INSERT INTO accepted (fabric, body, actor, at_ms) VALUES (?, ?, ?, ?) ON CONFLICT (fabric)"
+				" DO UPDATE SET body = excluded.body, actor = excluded.actor, at_ms = excluded.at_ms",
+				RK_DB_S(fabric), RK_DB_S(text), RK_DB_S(store->by), RK_DB_I(rk_store_now_ms()));
+	return rk_store_part(store, own, rc, err);
+}
+
+static int get_accepted(struct rk_store *store, const char *fabric, struct rk_topology **ret, struct rk_err *err)
+{
+	struct rk_arena *arena RK_CLEANUP_ARENA = rk_arena_new();
+	const struct rk_db_value arg = RK_DB_S(fabric);
+	const char *text = NULL;
+	RK_STORE_HOLD(store);
+	int rc = rk_store_ready(store, err);
+
+	if (!rc)
+		rc = rk_db_one_text(store->db, "SELECT body FROM accepted WHERE fabric = ?", &arg, 1, arena, &text, err);
+	return rc || !text ? rc : rk_topology_parse("the accepted fabric", text, strlen(text), ret, err);
+}
+
+int rk_store_judge_topology(struct rk_store *store, const struct rk_topology *topology, const struct rk_site *site, int fabric, struct rk_arena *arena,
+			    struct rk_ib_finding **ret, size_t *ret_n, struct rk_err *err)
+{
+	RK_CLEANUP(rk_cleanup_topology) struct rk_topology *accepted = NULL;
+	struct rk_ib_finding *design, *changes = NULL;
+	size_t n_design, n_changes = 0;
+	int rc = get_accepted(store, site->fabrics[fabric].name, &accepted, err);
+
+	if (rc)
+		return rc;
+	rk_topology_check(topology, site, fabric, arena, &design, &n_design);
+	if (accepted)
+		rk_topology_compare(accepted, topology, arena, &changes, &n_changes);
+	*ret = rk_arena_array(arena, n_design + n_changes, sizeof(**ret));
+	if (n_design)
+		memcpy(*ret, design, n_design * sizeof(*design));
+	if (n_changes)
+		memcpy(*ret + n_design, changes, n_changes * sizeof(*changes));
+	*ret_n = n_design + n_changes;
+	return 0;
 }
 
 int rk_store_get_topology(struct rk_store *store, const char *fabric, struct rk_arena *arena, const char **ret, struct rk_err *err)

@@ -67,6 +67,9 @@ struct rk_ib_finding {
 void rk_topology_check(const struct rk_topology *topology, const struct rk_site *site, int fabric, struct rk_arena *arena,
 		       struct rk_ib_finding **ret, size_t *ret_n);
 
+/* What changed since a fabric was accepted: "lost" and "new" nodes and cables, "crossed" pairs, "moved" cables, "slower" ones. In the arena. */
+void rk_topology_compare(const struct rk_topology *accepted, const struct rk_topology *now, struct rk_arena *arena, struct rk_ib_finding **ret, size_t *ret_n);
+
 /* The fabric as it would be wired by the plan (rails, groups of 72 downlinks per leaf, spines of 144 ports), in the form of
  * `ibnetdiscover`: for the twin. HCAs without a port GUID are left out. Above 144 leaves each rail (and each 144 groups) has spines of
  * its own. Appends to out; what it writes is clean for rk_topology_check. Source of the numbers: NVIDIA's table per scalable unit. */

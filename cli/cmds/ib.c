@@ -218,7 +218,9 @@ static int put_topology(struct rk_call *call, const void *data, struct rk_err *e
 {
 	const struct imported *it = data;
 
-	return rk_store_put_topology(call->world->store, it->fabric, it->text, err);
+	int rc = rk_store_put_topology(call->world->store, it->fabric, it->text, err);
+
+	return rc || !rk_call_flag(call, "accept") ? rc : rk_store_accept_topology(call->world->store, it->fabric, it->text, err);
 }
 
 static int ib_import(struct rk_call *call, struct rk_err *err)
@@ -244,9 +246,10 @@ static int ib_import(struct rk_call *call, struct rk_err *err)
 /* The fabric last imported, else the living one. */
 static int fabric_text(struct rk_call *call, int fabric, const char **ret, struct rk_err *err)
 {
-	int rc = rk_store_get_topology(call->world->store, call->world->site->fabrics[fabric].name, call->arena, ret, err);
+	bool live = rk_call_flag(call, "live");
+	int rc = live ? 0 : rk_store_get_topology(call->world->store, call->world->site->fabrics[fabric].name, call->arena, ret, err);
 
-	if (rc || *ret)
+	if (rc || (!live && *ret))
 		return rc;
 	rc = rk_world_drivers(call->world, err);
 	return rc ? rc : call->world->ib->ops->discover(call->world->ib, fabric, call->arena, ret, err);
@@ -266,7 +269,9 @@ static int ib_check(struct rk_call *call, struct rk_err *err)
 		rc = rk_topology_parse(call->world->site->fabrics[fabric].name, text, strlen(text), &topology, err);
 	if (rc)
 		return rc;
-	rk_topology_check(topology, call->world->site, fabric, call->arena, &findings, &n);
+	rc = rk_store_judge_topology(call->world->store, topology, call->world->site, fabric, call->arena, &findings, &n, err);
+	if (rc)
+		return rc;
 	for (size_t i = 0; i < n; i++) {
 		rk_out_row(call->out);
 		rk_cell_text(call->out, "kind", findings[i].kind);
@@ -298,7 +303,6 @@ static int ib_lint(struct rk_call *call, struct rk_err *err)
 	return findings.n ? rk_err_set(err, RK_UNHEALTHY, "%zu finding%s in %s", findings.n, findings.n == 1 ? "" : "s", file) : 0;
 }
 
-#define FABRIC_OPTION RK_ARGS({ .name = "fabric", .type = RK_ARG_FABRIC, .help = "which InfiniBand fabric, when there are several" })
 static const struct rk_command ib_rows[] = {
 	{ .noun = "ib", .verb = "list", .summary = "list the InfiniBand partitions", .list = true, .examples = RK_EXAMPLES("ib list"), .run = ib_list,
 	  .columns = RK_COLUMNS({ "fabric", RK_COL_TEXT }, { "pkey", RK_COL_PKEY }, { "tenant", RK_COL_TEXT }, { "cluster", RK_COL_TEXT },
@@ -321,10 +325,16 @@ static const struct rk_command ib_rows[] = {
 	  .examples = RK_EXAMPLES("ib counters", "ib counters r01-t[01-02] --interval 10"), .run = ib_counters },
 	{ .noun = "ib", .verb = "verify", .summary = "compare every PKey with the tables of all ports now", .flags = RK_CMD_REMOTE, .list = true,
 	  .columns = CHECK_COLUMNS, .examples = RK_EXAMPLES("ib verify"), .run = ib_verify },
-	{ .noun = "ib", .verb = "import", .summary = "keep a fabric from ibnetdiscover output", .flags = RK_CMD_CHANGES, .options = FABRIC_OPTION,
+	{ .noun = "ib", .verb = "import", .summary = "keep a fabric from ibnetdiscover output", .flags = RK_CMD_CHANGES,
+	  .description = "A fabric that is wired as designed becomes the state that later ones are compared with; --accept makes any fabric that.",
+	  .options = RK_ARGS({ .name = "fabric", .type = RK_ARG_FABRIC, .help = "which InfiniBand fabric, when there are several" },
+			     { .name = "accept", .type = RK_ARG_NONE, .help = "this is how it is to be: later ones are compared with it" }),
 	  .args = RK_ARGS({ .name = "FILE", .type = RK_ARG_FILE, .required = true, .help = "ibnetdiscover output; - is standard input" }), .run = ib_import },
-	{ .noun = "ib", .verb = "check", .summary = "judge the wiring against the design", .flags = RK_CMD_REMOTE, .list = true, .options = FABRIC_OPTION,
-	  .description = "Looks at the fabric last imported, without one at the living one: every HCA on its rail's leaf, equal link counts, uplinks, width and rate.",
+	{ .noun = "ib", .verb = "check", .summary = "judge the wiring against the design and against the fabric as accepted", .flags = RK_CMD_REMOTE, .list = true,
+	  .options = RK_ARGS({ .name = "fabric", .type = RK_ARG_FABRIC, .help = "which InfiniBand fabric, when there are several" },
+			     { .name = "live", .type = RK_ARG_NONE, .help = "look at the living fabric, whatever was imported" }),
+	  .description = "Looks at the fabric last imported, without one at the living one: every HCA on its rail's leaf, equal link counts, uplinks, width and rate. When a "
+			 "fabric was accepted (see `ib import`), what changed since is found, too: lost, new, crossed, moved and slower cables.",
 	  .columns = RK_COLUMNS({ "kind", RK_COL_TEXT }, { "object", RK_COL_TEXT }, { "message", RK_COL_TEXT }, { "hint", RK_COL_TEXT }),
 	  .examples = RK_EXAMPLES("ib check"), .run = ib_check },
 	{ .noun = "ib", .verb = "lint", .summary = "read an OpenSM partitions file as OpenSM would and as a careful person would", .flags = RK_CMD_NO_STORE,

@@ -13,6 +13,7 @@
 #include <unistd.h>
 
 #include "inventory/base/file.h"
+#include "inventory/topology.h"
 #include "tests/contract/pg.h"
 #include "tests/contract/store_site.h"
 
@@ -314,6 +315,37 @@ static void the_imported_fabric_places_the_ports(void **state)
 	refused(rk_store_put_topology(store, "ib7", text, &err), RK_NOT_FOUND, "no fabric \"ib7\"");
 }
 
+/* The first clean import is the state to keep; a later one is judged against it, until it is accepted itself. */
+static void a_later_fabric_is_compared_with_the_accepted_one(void **state)
+{
+	RK_CLEANUP_SITE struct rk_site *site = site_of_tests();
+	RK_CLEANUP_STORE struct rk_store *store = open_mode("mem:", RK_STORE_WRITE);
+	RK_CLEANUP_ARENA struct rk_arena *arena = rk_arena_new();
+	RK_CLEANUP(rk_cleanup_topology) struct rk_topology *now = NULL;
+	struct rk_str clean RK_CLEANUP_STR = RK_STR_INIT, less RK_CLEANUP_STR = RK_STR_INIT;
+	struct rk_ib_finding *found;
+	size_t n;
+
+	(void)state;
+	rk_topology_plan(site, 0, &clean);
+	site->hcas[5].port_guid = 0; /* its port has no cable */
+	rk_topology_plan(site, 0, &less);
+	site->hcas[5].port_guid = 0x77;
+	rk_site_seal(site);
+	RK_CLEANUP_SITE struct rk_site *whole = site_of_tests();
+	must(rk_store_put_site(store, whole, &err));
+	must(rk_store_put_topology(store, "ib0", rk_str_text(&clean), &err));
+	must(rk_store_put_topology(store, "ib0", rk_str_text(&less), &err));
+	must(rk_topology_parse("less", rk_str_text(&less), less.len, &now, &err));
+	must(rk_store_judge_topology(store, now, whole, 0, arena, &found, &n, &err));
+	assert_int_equal(n, 2);
+	assert_string_equal(found[0].kind, "missing-hca");
+	assert_string_equal(found[1].kind, "lost");
+	must(rk_store_accept_topology(store, "ib0", rk_str_text(&less), &err));
+	must(rk_store_judge_topology(store, now, whole, 0, arena, &found, &n, &err));
+	assert_int_equal(n, 1);
+}
+
 static void free_numbers_are_the_smallest_unused(void **state)
 {
 	RK_CLEANUP_SITE struct rk_site *site = site_of_tests(), *used = NULL;
@@ -387,6 +419,7 @@ int main(void)
 		cmocka_unit_test(a_full_disk_is_said_and_loses_nothing),
 		cmocka_unit_test(a_password_is_never_shown),
 		cmocka_unit_test(the_imported_fabric_places_the_ports),
+		cmocka_unit_test(a_later_fabric_is_compared_with_the_accepted_one),
 		cmocka_unit_test(free_numbers_are_the_smallest_unused),
 		cmocka_unit_test(free_addresses_leave_out_gateway_broadcast_and_vms),
 	};

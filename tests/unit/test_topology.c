@@ -780,6 +780,195 @@ static void the_simulators_own_output_is_read(void **state)
 	rk_arena_free(r.arena);
 }
 
+/* ---- twelve faults in fabrics of every size ---------------------------------------------------------------------------------- */
+
+static int links_per_pair(const struct plan *p)
+{
+	return p->racks <= 4 ? 18 * p->racks / 2 : 72 / p->spines;
+}
+
+static void any_missing(struct plan *p)
+{
+	cable_of(p, p->racks, 7, 2)->cut = true;
+	p->nodes[cable_of(p, p->racks, 7, 2)->a].silent = true;
+}
+
+static void any_crossed_rails(struct plan *p)
+{
+	swap(cable_of(p, p->racks, 2, 0), cable_of(p, p->racks, 2, 1));
+}
+
+static void any_crossed_trays(struct plan *p)
+{
+	swap(cable_of(p, p->racks, 5, 3), cable_of(p, p->racks, 6, 3));
+}
+
+static void any_on_spine(struct plan *p)
+{
+	struct cable *c = cable_of(p, 1, 1, 0), *up = uplink(p, 0, p->spines - 1, 0);
+
+	up->cut = true;
+	c->b = up->b;
+	c->b_port = up->b_port;
+}
+
+static void any_lost_uplink(struct plan *p)
+{
+	uplink(p, p->leaves - 1, p->spines - 1, 0)->cut = true;
+}
+
+static void any_crossed_uplinks(struct plan *p)
+{
+	swap(uplink(p, 0, 0, 0), uplink(p, 1, 1, 0));
+}
+
+static void any_leaf_to_leaf(struct plan *p)
+{
+	struct cable *a = uplink(p, 0, 1, 0), *b = uplink(p, 1, 1, 0);
+
+	b->cut = true;
+	a->b = b->a;
+	a->b_port = b->a_port;
+}
+
+static void any_lanes(struct plan *p)
+{
+	cable_of(p, p->racks, 4, 0)->rate = "1xXDR";
+}
+
+static void any_slow(struct plan *p)
+{
+	cable_of(p, p->racks, 4, 1)->rate = "4xNDR";
+}
+
+static void any_slow_uplink(struct plan *p)
+{
+	uplink(p, 1, 1, links_per_pair(p) - 1)->rate = "4xHDR";
+}
+
+static void any_stranger(struct plan *p)
+{
+	struct cable *up = uplink(p, 0, 0, 0);
+	int n = add_node(p, HCA, 0x1070fd0300176374u, 0x1070fd0300176374u, "backup01 mlx5_0");
+
+	up->cut = true;
+	add_cable(p, n, 1, up->a, up->a_port);
+}
+
+static void any_doubled(struct plan *p)
+{
+	p->nodes[cable_of(p, p->racks, 1, 0)->a].port_guid = port_guid(p->racks, 2, 0);
+}
+
+static const struct {
+	void (*plant)(struct plan *p);
+	const char *kind, *object; /* how the finding is called; "RR" stands for the last rack */
+	const char *changed;       /* kind against the accepted fabric */
+} twelve[] = {
+	{ any_missing, "missing-hca", "rRR-t07 rail 2", "lost" },
+	{ any_crossed_rails, "crossed", "rRR-t02 rail 0, rRR-t02 rail 1", "crossed" },
+	{ any_crossed_trays, "crossed", "rRR-t05 rail 3, rRR-t06 rail 3", "crossed" },
+	{ any_on_spine, "level", "r01-t01 rail 0", "moved" },
+	{ any_lost_uplink, "uplinks", NULL, "lost" },
+	{ any_crossed_uplinks, "uplinks", "leaf-g00-rail0 to spine00", "crossed" },
+	{ any_leaf_to_leaf, "level", NULL, "moved" },
+	{ any_lanes, "width", "rRR-t04 rail 0", "slower" },
+	{ any_slow, "speed", "rRR-t04 rail 1", "slower" },
+	{ any_slow_uplink, "speed", NULL, "slower" },
+	{ any_stranger, "extra", "backup01 mlx5_0", "new" },
+	{ any_doubled, "duplicate", NULL, NULL },
+};
+
+static bool finds_kind(const struct rk_ib_finding *items, size_t n, const char *kind, const char *object)
+{
+	for (size_t i = 0; i < n; i++)
+		if (strcmp(items[i].kind, kind) == 0 && (!object || strcmp(items[i].object, object) == 0))
+			return true;
+	for (size_t i = 0; i < n && i < 10; i++)
+		print_message("%s: %s: %s\n", items[i].kind, items[i].object, items[i].message);
+	return false;
+}
+
+static struct rk_topology *parsed_plan(const struct plan *p)
+{
+	struct rk_topology *t = NULL;
+	size_t len;
+	char *text RK_CLEANUP_FREE = print_plan(p, &len);
+
+	assert_int_equal(rk_topology_parse("fabric.txt", text, len, &t, NULL), 0);
+	return t;
+}
+
+static void one_fault(int racks, size_t i, const struct rk_site *site, const struct rk_topology *accepted)
+{
+	struct plan *p CLEANUP_PLAN = make_plan(racks, true);
+	struct rk_arena *arena RK_CLEANUP_ARENA = rk_arena_new();
+	struct rk_ib_finding *found;
+	char object[80] = "", rack[8];
+	size_t n;
+
+	twelve[i].plant(p);
+	struct rk_topology *t RK_CLEANUP(rk_cleanup_topology) = parsed_plan(p);
+	rk_topology_check(t, site, 0, arena, &found, &n);
+	snprintf(rack, sizeof(rack), "%02d", racks);
+	for (const char *at = twelve[i].object ? twelve[i].object : ""; *at; at++) {
+		bool mark = at[0] == 'R' && at[1] == 'R';
+		snprintf(object + strlen(object), sizeof(object) - strlen(object), mark ? "%.2s" : "%.1s", mark ? rack : at);
+		at += mark;
+	}
+	if (!finds_kind(found, n, twelve[i].kind, twelve[i].object ? object : NULL))
+		fail_msg("%d racks: fault %zu: no finding %s on %s", racks, i, twelve[i].kind, object);
+	if (!twelve[i].changed)
+		return;
+	rk_topology_compare(accepted, t, arena, &found, &n);
+	if (!finds_kind(found, n, twelve[i].changed, NULL))
+		fail_msg("%d racks: fault %zu: no finding %s since accepted", racks, i, twelve[i].changed);
+	assert_true(n <= 3); /* the fault, and nothing about the rest */
+}
+
+static void twelve_faults_are_found_in_fabrics_of_every_size(void **state)
+{
+	static const int sizes[] = { 1, 8, 64 };
+
+	(void)state;
+	for (size_t s = 0; s < RK_ARRAY_SIZE(sizes); s++) {
+		struct plan *p CLEANUP_PLAN = make_plan(sizes[s], true);
+		struct rk_site *site RK_CLEANUP_SITE = make_site(sizes[s]);
+		struct rk_topology *clean RK_CLEANUP(rk_cleanup_topology) = parsed_plan(p);
+		struct rk_arena *arena RK_CLEANUP_ARENA = rk_arena_new();
+		struct rk_ib_finding *found;
+		size_t n;
+		rk_topology_check(clean, site, 0, arena, &found, &n);
+		assert_int_equal(n, 0);
+		rk_topology_compare(clean, clean, arena, &found, &n);
+		assert_int_equal(n, 0);
+		for (size_t i = 0; i < RK_ARRAY_SIZE(twelve); i++)
+			one_fault(sizes[s], i, site, clean);
+	}
+}
+
+/* A switch that went away is one fact, not 144; what came is told, too. */
+static void a_lost_switch_is_one_change(void **state)
+{
+	struct plan *was CLEANUP_PLAN = make_plan(8, true), *is CLEANUP_PLAN = make_plan(8, true);
+	struct rk_arena *arena RK_CLEANUP_ARENA = rk_arena_new();
+	struct rk_ib_finding *found;
+	size_t n;
+
+	(void)state;
+	for (int i = 0; i < is->n_cables; i++)
+		is->cables[i].cut |= is->cables[i].b == is->leaves + 3;
+	is->nodes[is->leaves + 3].silent = true;
+	struct rk_topology *a RK_CLEANUP(rk_cleanup_topology) = parsed_plan(was), *b RK_CLEANUP(rk_cleanup_topology) = parsed_plan(is);
+	rk_topology_compare(a, b, arena, &found, &n);
+	assert_int_equal(n, 1);
+	assert_string_equal(found[0].kind, "lost");
+	assert_string_equal(found[0].object, "spine03");
+	rk_topology_compare(b, a, arena, &found, &n);
+	assert_int_equal(n, 1);
+	assert_string_equal(found[0].kind, "new");
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -787,6 +976,8 @@ int main(void)
 		cmocka_unit_test(sixty_four_racks_have_the_published_numbers),
 		cmocka_unit_test(placing_names_leaf_and_port_by_port_guid),
 		cmocka_unit_test(every_planted_fault_is_named_and_nothing_else),
+		cmocka_unit_test(twelve_faults_are_found_in_fabrics_of_every_size),
+		cmocka_unit_test(a_lost_switch_is_one_change),
 		cmocka_unit_test(faults_are_found_without_named_leaves),
 		cmocka_unit_test(a_whole_rack_on_crossed_rails_is_found_by_the_leaf_names),
 		cmocka_unit_test(a_lost_spine_makes_the_leaves_oversubscribed),
