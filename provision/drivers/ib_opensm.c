@@ -1,5 +1,6 @@
 /* InfiniBand partitions through OpenSM's partitions file over SSH (field/infiniband.md 2.4). OpenSM fails open on a broken file and reads
  * it again at any heavy sweep, so the file is only ever replaced whole, by rename, after it was read by rules stricter than OpenSM's. */
+#include <inttypes.h>
 #include <pthread.h>
 #include <stdio.h>
 #include <string.h>
@@ -8,7 +9,8 @@
 #include "provision/drivers/ib_ssh.h"
 #include "provision/drivers/partitions_file.h"
 
-enum { SETS = 4, HOSTS_MAX = 16 };
+/* OpenSM sweeps 64 racks in 2 s when idle, in 7 s under load. */
+enum { SETS = 4, HOSTS_MAX = 16, WATCHED_MAX = 512, POLL_MS = 250, POLL_MOST_MS = 2000, SEEN_MS = 25000 };
 
 struct opensm {
 	struct rk_ib ib;
@@ -211,35 +213,223 @@ static int same_foreign(const struct opensm *sm, int fabric, const struct file *
 	return RK_CONFLICT;
 }
 
-/* One try on all managers: standby ones first, the master last and told. */
-static int set_once(struct opensm *sm, int fabric, uint16_t pkey, const char *name, const struct rk_ib_member *members, size_t n, enum written *ret,
-		    struct rk_err *err)
-{
-	struct rk_arena *arena RK_CLEANUP_ARENA = rk_arena_new();
-	struct rk_str text RK_CLEANUP_STR = RK_STR_INIT;
+/* What is to be: the change, the files as they were read, and the text that replaces them. */
+struct change {
+	uint16_t pkey;
+	const char *name;
+	const struct rk_ib_member *members;
+	size_t n;
 	struct file files[HOSTS_MAX];
-	size_t hosts = fabric_of(sm, fabric)->manager.n_ssh, master = 0;
+	size_t hosts, master;
+	struct rk_str text;
+	size_t order[HOSTS_MAX], written; /* hosts in the order of writing: standby ones first; how many have the new text */
+};
+
+static int read_files(struct opensm *sm, int fabric, struct change *c, struct rk_arena *arena, struct rk_err *err)
+{
+	size_t named = fabric_of(sm, fabric)->manager.n_ssh, n = 0;
 	int rc = 0;
 
-	if (hosts > HOSTS_MAX)
+	if (named > HOSTS_MAX)
 		return rk_err_set(err, RK_INVALID, "more than %d subnet managers", HOSTS_MAX);
-	for (size_t i = 0; i < (hosts ? hosts : 1) && rc == 0; i++) {
-		rc = read_file(sm, fabric, i, arena, &files[i], err);
-		if (rc == 0 && rk_streq(files[i].role, "master"))
-			master = i;
+	c->hosts = named ? named : 1;
+	for (size_t i = 0; i < c->hosts && rc == 0; i++) {
+		rc = read_file(sm, fabric, i, arena, &c->files[i], err);
+		if (rc == 0 && rk_streq(c->files[i].role, "master"))
+			c->master = i;
 	}
-	for (size_t i = 0; i < hosts && rc == 0; i++)
-		if (i != master)
-			rc = same_foreign(sm, fabric, &files[master], &files[i], err);
-	if (rc == 0)
-		rc = rk_partitions_edit(file_of(sm, fabric), files[master].text, files[master].len, pkey, name, members, n, &text, err);
-	*ret = WRITTEN;
-	for (size_t i = 0; i < hosts && rc == 0 && *ret == WRITTEN; i++)
-		if (i != master)
-			rc = write_file(sm, fabric, i, &files[i], &text, rk_streq(files[i].role, "unknown"), arena, ret, err);
-	if (rc == 0 && *ret == WRITTEN)
-		rc = write_file(sm, fabric, master, &files[master], &text, true, arena, ret, err);
+	for (size_t i = 0; i < c->hosts && rc == 0; i++)
+		if (i != c->master)
+			rc = same_foreign(sm, fabric, &c->files[c->master], &c->files[i], err);
+	for (size_t i = 0; i < c->hosts; i++)
+		if (i != c->master)
+			c->order[n++] = i;
+	c->order[n] = c->master;
 	return rc;
+}
+
+/* Which managers are told to read their file: the master, and those of which it is not known whether they are. */
+static bool told(const struct change *c, size_t host)
+{
+	return host == c->master || rk_streq(c->files[host].role, "unknown");
+}
+
+static int write_files(struct opensm *sm, int fabric, struct change *c, enum written *ret, struct rk_arena *arena, struct rk_err *err)
+{
+	int rc = 0;
+
+	*ret = WRITTEN;
+	for (size_t i = 0; i < c->hosts && rc == 0 && *ret == WRITTEN; i++) {
+		size_t host = c->order[i];
+		rc = write_file(sm, fabric, host, &c->files[host], &c->text, told(c, host), arena, ret, err);
+		c->written += rc == 0 && *ret == WRITTEN;
+	}
+	return rc;
+}
+
+/* The former text again where the new one was written, unless somebody changed it since. */
+static int put_back(struct opensm *sm, int fabric, const struct change *c, struct rk_err *err)
+{
+	struct rk_arena *arena RK_CLEANUP_ARENA = rk_arena_new();
+	char ours[65];
+	int rc = 0;
+
+	rk_sha256_hex(rk_str_text(&c->text), c->text.len, ours);
+	for (size_t i = 0; i < c->written && rc == 0; i++) {
+		size_t host = c->order[i];
+		struct rk_str former RK_CLEANUP_STR = RK_STR_INIT;
+		struct file now;
+		enum written written;
+		rc = read_file(sm, fabric, host, arena, &now, err);
+		if (rc == 0 && strcmp(now.sum, ours) != 0)
+			rc = rk_err_set(err, RK_CONFLICT, "somebody else changed \"%s\" meanwhile", file_of(sm, fabric));
+		rk_str_addn(&former, c->files[host].text, c->files[host].len);
+		if (rc == 0)
+			rc = write_file(sm, fabric, host, &now, &former, told(c, host), arena, &written, err);
+		if (rc == 0 && written != WRITTEN)
+			rc = rk_err_set(err, RK_CONFLICT, "somebody else changed \"%s\" meanwhile", file_of(sm, fabric));
+	}
+	return rc;
+}
+
+/* --- seeing that it was done --------------------------------------------------------------------------------------------------- */
+
+/* Ports that are read back: all of them in a fabric of a few racks, else the members and as many others, from everywhere, as time allows. */
+struct watch {
+	uint64_t *guids;
+	unsigned *wanted;                 /* word of the key, 0: none */
+	bool *open;                       /* held 0xffff before the change, as the port of a subnet manager does */
+	size_t n;
+};
+
+static const struct rk_ib_member *member_of(const struct change *c, uint64_t guid)
+{
+	for (size_t i = 0; i < c->n; i++)
+		if (c->members[i].guid == guid)
+			return &c->members[i];
+	return NULL;
+}
+
+static void choose_ports(const struct opensm *sm, int fabric, const struct change *c, struct rk_arena *arena, struct watch *w)
+{
+	const struct rk_site *site = sm->ib.site;
+	size_t others = 0, step, at = 0;
+
+	for (size_t h = 0; h < site->n_hcas; h++)
+		others += site->hcas[h].fabric == fabric && site->hcas[h].port_guid;
+	step = others / WATCHED_MAX + 1;
+	*w = (struct watch){ rk_arena_array(arena, others + c->n, sizeof(*w->guids)), rk_arena_array(arena, others + c->n, sizeof(*w->wanted)),
+			     rk_arena_array(arena, others + c->n, sizeof(*w->open)), 0 };
+	for (size_t i = 0; i < c->n; i++) {
+		w->wanted[w->n] = c->pkey | (c->members[i].full ? 0x8000u : 0);
+		w->guids[w->n++] = c->members[i].guid;
+	}
+	for (size_t h = 0; h < site->n_hcas; h++)
+		if (site->hcas[h].fabric == fabric && site->hcas[h].port_guid && !member_of(c, site->hcas[h].port_guid) && at++ % step == 0)
+			w->guids[w->n++] = site->hcas[h].port_guid;
+}
+
+static bool holds(const struct rk_ib_port *port, unsigned word)
+{
+	for (size_t i = 0; i < port->n_pkeys; i++)
+		if (port->pkeys[i] == word)
+			return true;
+	return false;
+}
+
+enum seen { SEEN, NOT_YET, OPENED, UNREAD };
+
+/* One reading; *ret_port is the first port that is not as it should be. */
+static enum seen look(struct opensm *sm, int fabric, const struct change *c, const struct watch *w, uint64_t *ret_port)
+{
+	struct rk_arena *arena RK_CLEANUP_ARENA = rk_arena_new();
+	struct rk_ib_port *ports = rk_arena_array(arena, w->n, sizeof(*ports));
+	enum seen seen = SEEN;
+
+	if (rk_ib_ssh_tables_locked(&sm->fabrics[fabric], w->guids, w->n, arena, ports, NULL) != 0)
+		return UNREAD;
+	for (size_t i = 0; i < w->n; i++) {
+		unsigned has = holds(&ports[i], c->pkey | 0x8000u) ? c->pkey | 0x8000u : holds(&ports[i], c->pkey) ? c->pkey : 0;
+		if (!ports[i].known)
+			continue;
+		if (!w->open[i] && holds(&ports[i], 0xffff)) {
+			*ret_port = w->guids[i];
+			return OPENED;
+		}
+		if (has != w->wanted[i] && seen == SEEN) {
+			*ret_port = w->guids[i];
+			seen = NOT_YET;
+		}
+	}
+	return seen;
+}
+
+/* Which ports are full members of the default partition already. False: tables cannot be read here, and whoever waits for them will say so. */
+static bool look_before(struct opensm *sm, int fabric, struct watch *w)
+{
+	struct rk_arena *arena RK_CLEANUP_ARENA = rk_arena_new();
+	struct rk_ib_port *ports = rk_arena_array(arena, w->n, sizeof(*ports));
+
+	if (rk_ib_ssh_tables_locked(&sm->fabrics[fabric], w->guids, w->n, arena, ports, NULL) != 0)
+		return false;
+	for (size_t i = 0; i < w->n; i++)
+		w->open[i] = holds(&ports[i], 0xffff);
+	return true;
+}
+
+static int told_off(struct opensm *sm, int fabric, const struct change *c, const struct watch *w, enum seen seen, uint64_t port, struct rk_err *err)
+{
+	struct rk_err why RK_CLEANUP_ERR = RK_ERR_INIT;
+	const char *what = seen == OPENED ? "is a full member of the default partition" : "does not hold what it should";
+	uint64_t other;
+	int rc = put_back(sm, fabric, c, &why);
+
+	for (int waited = 0; rc == 0 && seen == OPENED && waited < SEEN_MS && look(sm, fabric, c, w, &other) == OPENED; waited += POLL_MOST_MS)
+		rk_clock_sleep_ms(sm->env.clock, POLL_MOST_MS);
+	if (rc == 0 && look(sm, fabric, c, w, &other) == OPENED)
+		return rk_err_set(err, RK_UNREACHABLE, "port 0x%016" PRIx64 " %s after the change, and still with the former partitions file: the fabric is open", port, what);
+	if (rc)
+		return rk_err_set(err, RK_UNREACHABLE, "port 0x%016" PRIx64 " %s after the change, and the former partitions file could not be put back: %s", port, what,
+				  why.message ? why.message : "no reason given");
+	return rk_err_set(err, RK_FAILED, "port 0x%016" PRIx64 " %s %d s after the change of key 0x%04x; the former partitions file is in place again", port, what,
+			  SEEN_MS / 1000, c->pkey);
+}
+
+/* OpenSM says nothing of what it made of a file: the ports do. */
+static int see_it_done(struct opensm *sm, int fabric, const struct change *c, const struct watch *w, struct rk_err *err)
+{
+	uint64_t port = 0;
+	int wait = POLL_MS;
+
+	for (int waited = 0;; waited += wait, wait = wait < POLL_MOST_MS ? wait * 2 : wait) {
+		enum seen seen = look(sm, fabric, c, w, &port);
+		if (seen == SEEN || seen == UNREAD)
+			return 0;
+		if (seen == OPENED || waited >= SEEN_MS)
+			return told_off(sm, fabric, c, w, seen, port, err);
+		rk_clock_sleep_ms(sm->env.clock, wait);
+	}
+}
+
+/* One try on all managers. What was written before something went wrong is taken back. */
+static int set_once(struct opensm *sm, int fabric, struct change *c, enum written *ret, struct rk_err *err)
+{
+	struct rk_arena *arena RK_CLEANUP_ARENA = rk_arena_new();
+	struct rk_err ignored RK_CLEANUP_ERR = RK_ERR_INIT;
+	struct watch w;
+	int rc = read_files(sm, fabric, c, arena, err);
+
+	*ret = WRITTEN;
+	if (rc == 0)
+		rc = rk_partitions_edit(file_of(sm, fabric), c->files[c->master].text, c->files[c->master].len, c->pkey, c->name, c->members, c->n, &c->text, err);
+	if (rc)
+		return rc;
+	choose_ports(sm, fabric, c, arena, &w);
+	bool readable = look_before(sm, fabric, &w);
+	rc = write_files(sm, fabric, c, ret, arena, err);
+	if ((rc != 0 && rc != RK_UNREACHABLE && rc != RK_CANCELLED) || *ret == LOST_UPDATE)
+		(void)put_back(sm, fabric, c, &ignored);
+	return rc == 0 && *ret == WRITTEN && readable ? see_it_done(sm, fabric, c, &w, err) : rc;
 }
 
 static int sm_set(struct rk_ib *ib, int fabric, uint16_t pkey, const char *name, const struct rk_ib_member *members, size_t n, struct rk_err *err)
@@ -251,8 +441,11 @@ static int sm_set(struct rk_ib *ib, int fabric, uint16_t pkey, const char *name,
 	if (sm->env.read_only)
 		return rk_err_set(err, RK_INVALID, "--read-only: nothing is changed on subnet managers");
 	pthread_mutex_lock(&sm->fabrics[fabric].lock);
-	for (int i = 0; i < SETS && rc == 0 && written == LOST_UPDATE; i++)
-		rc = set_once(sm, fabric, pkey, name, members, n, &written, err);
+	for (int i = 0; i < SETS && rc == 0 && written == LOST_UPDATE; i++) {
+		struct change c = { .pkey = pkey, .name = name, .members = members, .n = n };
+		rc = set_once(sm, fabric, &c, &written, err);
+		rk_str_clear(&c.text);
+	}
 	if (rc == 0 && written == LOST_UPDATE)
 		rc = rk_err_set(err, RK_CONFLICT, "somebody else keeps changing \"%s\"", file_of(sm, fabric));
 	return rk_ib_ssh_finish(&sm->fabrics[fabric], rc, err);
