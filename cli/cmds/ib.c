@@ -286,20 +286,93 @@ static int ib_check(struct rk_call *call, struct rk_err *err)
 	return rk_err_set(err, RK_UNHEALTHY, "%zu finding%s in fabric %s", n, n == 1 ? "" : "s", call->world->site->fabrics[fabric].name);
 }
 
+static const char *member_name(struct rk_arena *arena, const struct rk_part_member *m)
+{
+	return m->who == RK_PART_GUID ? rk_arena_printf(arena, "0x%016" PRIx64, m->guid) : rk_part_who_name(m->who);
+}
+
+static void partitions_cell(struct rk_call *call, const struct rk_partitions *parts)
+{
+	struct rk_jw *w = rk_cell_json(call->out, "partitions");
+
+	rk_jw_array(w);
+	for (size_t i = 0; i < parts->n && !parts->rejected; i++) {
+		const struct rk_part *p = &parts->items[i];
+		rk_jw_object(w);
+		rk_jw_key(w, "pkey");
+		rk_jw_str(w, rk_arena_printf(call->arena, "0x%04x", p->pkey));
+		rk_jw_key(w, "name");
+		rk_jw_str(w, p->name);
+		rk_jw_key(w, "members");
+		rk_jw_array(w);
+		for (size_t k = 0; k < p->n_members; k++) {
+			rk_jw_object(w);
+			rk_jw_key(w, "port");
+			rk_jw_str(w, member_name(call->arena, &p->members[k]));
+			rk_jw_key(w, "membership");
+			rk_jw_str(w, p->members[k].full ? "full" : "limited");
+			rk_jw_end(w);
+		}
+		rk_jw_end(w);
+		rk_jw_end(w);
+	}
+	rk_jw_end(w);
+}
+
+static void findings_cell(struct rk_call *call, const struct rk_diags *findings)
+{
+	struct rk_jw *w = rk_cell_json(call->out, "findings");
+
+	rk_jw_array(w);
+	for (size_t i = 0; i < findings->n; i++) {
+		rk_jw_object(w);
+		rk_jw_key(w, "line");
+		rk_jw_u64(w, findings->items[i].line);
+		rk_jw_key(w, "column");
+		rk_jw_u64(w, findings->items[i].col);
+		rk_jw_key(w, "message");
+		rk_jw_str(w, findings->items[i].message);
+		rk_jw_key(w, "hint");
+		rk_jw_str(w, findings->items[i].hint);
+		rk_jw_end(w);
+	}
+	rk_jw_end(w);
+}
+
+/* For people: findings, or the keys and who is in them. */
+static void lint_notes(struct rk_call *call, const char *file, const struct rk_diags *findings, const struct rk_partitions *parts)
+{
+	for (size_t i = 0; i < findings->n; i++)
+		rk_out_note(call->out, "%s:%u:%u: %s%s%s%s", file, findings->items[i].line, findings->items[i].col, findings->items[i].message,
+			    findings->items[i].hint ? " (" : "", findings->items[i].hint ? findings->items[i].hint : "", findings->items[i].hint ? ")" : "");
+	for (size_t i = 0; i < parts->n && !findings->n; i++) {
+		struct rk_str text RK_CLEANUP_STR = RK_STR_INIT;
+		for (size_t k = 0; k < parts->items[i].n_members; k++)
+			rk_str_addf(&text, " %s=%s", member_name(call->arena, &parts->items[i].members[k]), parts->items[i].members[k].full ? "full" : "limited");
+		rk_out_note(call->out, "0x%04x %s:%s", parts->items[i].pkey, *parts->items[i].name ? parts->items[i].name : "-", rk_str_text(&text));
+	}
+}
+
 static int ib_lint(struct rk_call *call, struct rk_err *err)
 {
 	const char *file = rk_call_arg(call, "FILE");
 	struct rk_diags findings RK_CLEANUP_DIAGS = RK_DIAGS_INIT(file);
+	struct rk_partitions parts;
 	char *text RK_CLEANUP_FREE = NULL;
 	size_t len;
 	int rc = rk_file_read(file, PARTITIONS_MAX, &text, &len, err);
 
-	if (!rc)
-		rc = rk_partitions_lint(file, text, len, &findings);
-	if (rc < 0 && !findings.n)
+	if (rc)
 		return rc;
-	for (size_t i = 0; i < findings.n; i++)
-		rk_out_note(call->out, "%s:%u:%u: %s", file, findings.items[i].line, findings.items[i].col, findings.items[i].message);
+	(void)rk_partitions_read(file, text, len, call->arena, &parts, &findings);
+	(void)rk_diags_result(&findings, NULL);
+	lint_notes(call, file, &findings, &parts);
+	rk_out_row(call->out);
+	rk_cell_text(call->out, "file", file);
+	rk_cell_bool(call->out, "clean", findings.n == 0);
+	rk_cell_bool(call->out, "rejected", parts.rejected);
+	findings_cell(call, &findings);
+	partitions_cell(call, &parts);
 	return findings.n ? rk_err_set(err, RK_UNHEALTHY, "%zu finding%s in %s", findings.n, findings.n == 1 ? "" : "s", file) : 0;
 }
 
@@ -338,6 +411,10 @@ static const struct rk_command ib_rows[] = {
 	  .columns = RK_COLUMNS({ "kind", RK_COL_TEXT }, { "object", RK_COL_TEXT }, { "message", RK_COL_TEXT }, { "hint", RK_COL_TEXT }),
 	  .examples = RK_EXAMPLES("ib check"), .run = ib_check },
 	{ .noun = "ib", .verb = "lint", .summary = "read an OpenSM partitions file as OpenSM would and as a careful person would", .flags = RK_CMD_NO_STORE,
+	  .description = "Tells every line that OpenSM would reject (and then open the whole fabric), misread, merge, drop or demote. A clean file gives the keys and their "
+			 "members. In JSON partitions is what OpenSM would make of the file with all its findings, empty when it is rejected.",
+	  .columns = RK_COLUMNS({ "file", RK_COL_TEXT, .wide = true }, { "clean", RK_COL_BOOL, .wide = true }, { "rejected", RK_COL_BOOL, .wide = true },
+				{ "findings", RK_COL_JSON, .wide = true }, { "partitions", RK_COL_JSON, .wide = true }),
 	  .args = RK_ARGS({ .name = "FILE", .type = RK_ARG_FILE, .required = true, .help = "partitions file" }), .run = ib_lint },
 };
 RK_NOUN(ib, "InfiniBand partitions and wiring", NULL, ib_rows);

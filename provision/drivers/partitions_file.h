@@ -26,6 +26,7 @@ struct rk_part {                          /* all definitions of one key */
 struct rk_partitions {
 	struct rk_part *items;            /* in order of first definition; the default partition is always there */
 	size_t n;
+	bool rejected;                    /* OpenSM would not take the file: every port becomes a full member of the default partition */
 	bool managed;                     /* has our section: text[begin..end) including the marker lines */
 	size_t begin, end;
 };
@@ -33,6 +34,9 @@ const char *rk_part_who_name(enum rk_part_who who); /* "ALL", ... ; "" for a GUI
 
 /* Findings with line and column (sorted by the caller's rk_diags_result). 0 when clean, RK_UNHEALTHY with findings. */
 int rk_partitions_lint(const char *path, const char *text, size_t len, struct rk_diags *findings);
+/* The same, and what OpenSM would make of the file with all of them, unless it is
+ * rejected (our section is not looked for). */
+int rk_partitions_read(const char *path, const char *text, size_t len, struct rk_arena *arena, struct rk_partitions *ret, struct rk_diags *findings);
 /* The keys and members. A file with findings, or with our markers damaged, is RK_UNHEALTHY with all of them as details. */
 int rk_partitions_parse(const char *path, const char *text, size_t len, struct rk_arena *arena, struct rk_partitions *ret, struct rk_err *err);
 /* The whole new text in which our section holds exactly these members of pkey (n = 0: does not have it) and every byte outside it is as it
