@@ -76,6 +76,7 @@ struct rk_rack {
 	int spares;                  /* healthy trays to keep free */
 	const char *cordon;          /* reason, or NULL */
 	const char *versions;        /* JSON object of texts: what is expected here instead of the site's; NULL: the site's */
+	double supply_c, flow_lpm;   /* coolant as it was last read; 0: never */
 };
 
 struct rk_tray {

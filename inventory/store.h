@@ -48,6 +48,8 @@ struct rk_tray_identity;
 int rk_store_replace_tray(struct rk_store *store, const char *tray, const struct rk_tray_identity *identity, struct rk_err *err);
 /* What a leak detector says; NULL when it is dry again. */
 int rk_store_set_tray_leak(struct rk_store *store, const char *tray, const char *what, struct rk_err *err);
+/* Coolant of a rack as read: supply temperature in degrees C and flow in l/min; 0 and 0: no longer known. */
+int rk_store_set_rack_coolant(struct rk_store *store, const char *rack, double supply_c, double flow_lpm, struct rk_err *err);
 /* What a tray was seen to run: JSON object with the keys of the site's `versions`; NULL when it is no longer known. */
 int rk_store_set_tray_versions(struct rk_store *store, const char *tray, const char *versions, struct rk_err *err);
 int rk_store_add_image(struct rk_store *store, const struct rk_image *image, struct rk_err *err);

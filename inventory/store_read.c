@@ -395,6 +395,20 @@ static int sort_clusters(void *ctx, const struct rk_db_row *row, struct rk_err *
 	return 0;
 }
 
+static int read_coolant(void *ctx, const struct rk_db_row *row, struct rk_err *err)
+{
+	struct reader *r = ctx;
+	char *both RK_CLEANUP_FREE = rk_xstrdup(rk_db_text(row, 1)), *flow = both;
+	const char *supply = strsep(&flow, " ");
+	int at, rc = position("marks", rk_db_int(row, 0), r->site->n_racks, &at, err);
+
+	if (!rc && flow) {
+		rk_parse_double(supply, &r->site->racks[at].supply_c);
+		rk_parse_double(flow, &r->site->racks[at].flow_lpm);
+	}
+	return rc;
+}
+
 static int read_tray_mark(void *ctx, const struct rk_db_row *row, struct rk_err *err)
 {
 	struct reader *r = ctx;
@@ -427,6 +441,7 @@ static const struct {
 	  read_fabric },
 	{ "SELECT r.name, location, profile, power_kw, cluster_uuid, " MANAGER ", spares, m.reason, versions FROM racks r"
 	  " LEFT JOIN marks m ON m.kind = 'rack' AND m.name = r.name AND m.mark = 'cordon' ORDER BY pos", read_rack },
+	{ "SELECT r.pos, m.reason FROM marks m JOIN racks r ON r.name = m.name WHERE m.kind = 'rack' AND m.mark = 'coolant'", read_coolant },
 	{ "SELECT name, rack, number, slot, libvirt_uri, serial, " SSH_CONF ", ssh_host, nvme, bmc FROM trays ORDER BY pos", read_tray },
 	{ "SELECT t.pos, m.mark, m.reason FROM marks m JOIN trays t ON t.name = m.name WHERE m.kind = 'tray'", read_tray_mark },
 	{ "SELECT tray, idx, module_id, pci, serial, uuid, guid FROM gpus ORDER BY pos", read_gpu },

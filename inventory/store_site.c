@@ -1,3 +1,4 @@
+#include <stdio.h>
 #include <string.h>
 
 #include "inventory/base/map.h"
@@ -349,6 +350,14 @@ int rk_store_set_tray_offline(struct rk_store *store, const char *tray, const ch
 int rk_store_set_tray_leak(struct rk_store *store, const char *tray, const char *what, struct rk_err *err)
 {
 	return set_mark(store, "tray", tray, "leak", what, err);
+}
+
+int rk_store_set_rack_coolant(struct rk_store *store, const char *rack, double supply_c, double flow_lpm, struct rk_err *err)
+{
+	char text[64];
+
+	snprintf(text, sizeof(text), "%.17g %.17g", supply_c, flow_lpm);
+	return set_mark(store, "rack", rack, "coolant", supply_c > 0 ? text : NULL, err);
 }
 
 int rk_store_set_tray_versions(struct rk_store *store, const char *tray, const char *versions, struct rk_err *err)

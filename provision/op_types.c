@@ -10,6 +10,7 @@ static const struct rk_op_type op_types[] = {
 	{ .name = "cluster.repair", .finish = rk_finish_repair },
 	{ .name = "tray.replace", .forward_only = true },
 	{ .name = "vm.power", .independent = true },
+	{ .name = "power", .independent = true }, /* no steps: it holds the racks while trays are switched */
 };
 
 const struct rk_op_type *rk_op_type_find(const char *name)

@@ -53,6 +53,3 @@ struct rk_capacity {
 	double fragmentation;             /* ext_frag(16) */
 };
 void rk_capacity(const struct rk_site *site, struct rk_capacity *ret);
-
-/* Power of a rack in kW: sum over its allocated trays, by the size of the VM on them or else the rack's profile. */
-double rk_power_committed(const struct rk_site *site, int rack);

@@ -2,6 +2,7 @@
 #include <string.h>
 
 #include "provision/place_impl.h"
+#include "provision/power.h"
 
 enum { FRAGMENT = 16 };
 const int rk_segment_sizes[RK_SEGMENT_KINDS] = { 18, 16, 8, 4 };
@@ -36,6 +37,7 @@ int rk_capacity_room(const struct rk_site *site, int rack)
 {
 	const struct rk_rack *r = &site->racks[rack];
 	double kw = site->profiles[r->profile].tray_kw;
+	const char *what;
 	int n = 0;
 
 	for (int t = r->first_tray; t < r->first_tray + r->n_trays; t++) {
@@ -44,7 +46,7 @@ int rk_capacity_room(const struct rk_site *site, int rack)
 	}
 	int spares = rk_rack_spares(site, rack);
 	n = n > spares ? n - spares : 0;
-	int by_power = kw > 0 ? (int)floor((r->power_kw - rk_power_committed(site, rack)) / kw + 1e-9) : n;
+	int by_power = kw > 0 ? (int)floor((rk_power_budget(site, rack, &what) - rk_power_committed(site, rack)) / kw + 1e-9) : n;
 	return by_power < n ? (by_power > 0 ? by_power : 0) : n;
 }
 

@@ -7,30 +7,13 @@
 #include "inventory/base/map.h"
 #include "inventory/base/str.h"
 #include "provision/place_impl.h"
+#include "provision/power.h"
 
 enum { LEAK_ALARM_TRAYS = 2 }; /* leaking trays that make a rack alarm (hardware.md 4.3) */
 
 double rk_placer_kw(const struct rk_placer *p, int rack)
 {
 	return p->size->tray_kw > 0 ? p->size->tray_kw : p->site->profiles[p->site->racks[rack].profile].tray_kw;
-}
-
-static double tray_kw(const struct rk_site *site, const struct rk_tray *tray)
-{
-	const struct rk_size *size = rk_size_find(site, site->clusters[site->vms[tray->vm].cluster].size);
-
-	return size && size->tray_kw > 0 ? size->tray_kw : site->profiles[site->racks[tray->rack].profile].tray_kw;
-}
-
-double rk_power_committed(const struct rk_site *site, int rack)
-{
-	const struct rk_rack *r = &site->racks[rack];
-	double kw = 0;
-
-	for (int t = r->first_tray; t < r->first_tray + r->n_trays; t++)
-		if (site->trays[t].vm >= 0)
-			kw += tray_kw(site, &site->trays[t]);
-	return kw;
 }
 
 /* ---- one tray ------------------------------------------------------------------------------------------------------------------- */
@@ -199,8 +182,7 @@ static void weigh_power(const struct rk_placer *p, int index, struct rk_verdict 
 {
 	v->kw_vm = rk_placer_kw(p, index);
 	v->kw_used = rk_power_committed(p->site, index);
-	v->kw_budget = p->site->racks[index].power_kw;
-	v->budget = "power";
+	v->kw_budget = rk_power_budget(p->site, index, &v->budget);
 	v->by_power = v->kw_vm > 0 ? (int)floor((v->kw_budget - v->kw_used) / v->kw_vm + 1e-9) : RK_UNLIMITED;
 	if (v->by_power < 0)
 		v->by_power = 0;

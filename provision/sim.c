@@ -183,6 +183,8 @@ static int add_one(struct rk_sim *sim, const char *text, struct rk_err *err)
 		f.target = field_until(&at, "#=");
 	int changed = 0, rc = f.target && !*at ? rk_sim_change(sim, f.call, f.target, &changed, err) : 0;
 	if (!rc && !changed && f.target && !*at)
+		rc = rk_sim_change_coolant(sim, f.call, f.target, &changed, err);
+	if (!rc && !changed && f.target && !*at)
 		rc = rk_sim_plant(sim, f.call, f.target, &changed, err);
 	if (rc || changed) {
 		free(f.call);

@@ -14,6 +14,8 @@ void rk_sim_close(struct rk_sim *sim);
 int rk_sim_hv(struct rk_sim *sim, const struct rk_driver_env *env, struct rk_hv **ret, struct rk_err *err);
 int rk_sim_nvl(struct rk_sim *sim, const struct rk_driver_env *env, struct rk_nvl **ret, struct rk_err *err);
 int rk_sim_ib(struct rk_sim *sim, const struct rk_driver_env *env, struct rk_ib **ret, struct rk_err *err);
+struct rk_bmc;
+int rk_sim_bmc(struct rk_sim *sim, const struct rk_driver_env *env, struct rk_bmc **ret, struct rk_err *err);
 /* A guest command answered from the twin's present state, in the real tools' formats. site: the newest snapshot (who holds the tray). */
 int rk_sim_guest_run(struct rk_sim *sim, const struct rk_site *site, int tray, const char *const *argv, struct rk_ssh_result *result, struct rk_err *err);
 /* The same of the host that a tray is. */

@@ -68,6 +68,17 @@ static char *wait_key(const struct rk_sim *sim, const struct place *p)
 	return plain_key(sim, p, "wait");
 }
 
+static char *leak_key(const struct rk_sim *sim, const struct place *p)
+{
+	return plain_key(sim, p, "leak");
+}
+
+static char *wet_value(const char *old, const struct place *p)
+{
+	(void)old, (void)p;
+	return rk_xstrdup("wet");
+}
+
 static char *rate_value(const char *old, const struct place *p)
 {
 	(void)old;
@@ -105,7 +116,7 @@ static char *one_more_key(const char *old, const struct place *p)
 
 static const struct word {
 	const char *name;
-	bool gpu;                         /* the first number is a GPU index, else a rail */
+	bool gpu;                         /* the first number is a GPU index (or one of as many leak detectors), else a rail */
 	bool more;                        /* takes a second number, from least to most */
 	uint64_t least, most;
 	char *(*key)(const struct rk_sim *sim, const struct place *p);
@@ -117,6 +128,8 @@ static const struct word {
 	{ "nvlink-up", true, true, 0, LINKS_PER_GPU - 1, nvlink_key, no_value },
 	{ "link-down", false, false, 0, 0, link_key, down_value },
 	{ "link-up", false, false, 0, 0, link_key, no_value },
+	{ "leak", true, false, 0, 0, leak_key, wet_value },
+	{ "leak-dry", true, false, 0, 0, leak_key, no_value },
 	{ "port-key", false, true, 1, 0xffff, keys_key, one_more_key },
 	{ "port-errors", false, true, 0, RATE_MAX, errors_key, rate_value },
 	{ "port-flaps", false, true, 0, RATE_MAX, flaps_key, rate_value },

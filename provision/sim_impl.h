@@ -7,6 +7,8 @@
  *   link:TRAY/RAIL     down                                           keys:TRAY/RAIL words of the port's table that no partition gives
  *   nvlink:TRAY/INDEX/LINK down                                        errors:, flaps:, wait: TRAY/RAIL rates at which a port counts
  *   hw:TRAY:WHAT:N     what is really there: gpu and port GUIDs (0: gone), serial, and by cable the port that its cable serves
+ *   power:NAME         on, off (absent: on) of a compute or switch tray  leak:TRAY/DETECTOR wet
+ *   coolant:RACK       supply temperature (C) and flow (l/min)
  * A value may settle later: until its due time a reader sees the former one ("accepted is not done"). */
 #pragma once
 #include <pthread.h>
@@ -69,6 +71,7 @@ void rk_sim_forget(struct rk_sim *sim);
 
 /* Changes of the twin itself by --sim-fault (sim_fault.c): *ret 1 when spec was one, 0 when it is something else. */
 int rk_sim_change(struct rk_sim *sim, const char *what, const char *target, int *ret, struct rk_err *err);
+int rk_sim_change_coolant(struct rk_sim *sim, const char *what, const char *target, int *ret, struct rk_err *err); /* sim_bmc.c */
 
 /* What the twin knows of a port and a GPU; the lock is held. */
 bool rk_sim_link_up(const struct rk_sim *sim, const struct rk_site *site, uint64_t guid);

@@ -2,7 +2,7 @@
 #include <string.h>
 
 #include "cli/cmds/common.h"
-#include "provision/place.h"
+#include "provision/power.h"
 
 static int count_state(const struct rk_site *site, const struct rk_rack *r, enum rk_tray_state a, enum rk_tray_state b)
 {

@@ -464,6 +464,21 @@ static void a_full_rack_of_power_names_the_kilowatts(void **state)
 	judged(s, &spec, 0, "refused", "power 127.5 of 130 kW, needs 7.5 more");
 }
 
+static void coolant_limits_what_a_rack_may_draw(void **state)
+{
+	struct rk_site *s RK_CLEANUP_SITE = make_site(1, 18, "");
+	struct rk_spec spec = make_spec(18, 18);
+
+	(void)state;
+	s->racks[0].supply_c = 45; /* needs 177 l/min */
+	s->racks[0].flow_lpm = 88.5;
+	judged(s, &spec, 0, "refused", "cooling 0 of 71 kW, needs 135 more");
+	s->racks[0].supply_c = 25; /* needs 59 */
+	judged(s, &spec, 0, "chosen", "18 of 18 free used, 0 left");
+	s->racks[0].supply_c = 51; /* out of range */
+	judged(s, &spec, 0, "refused", "cooling 0 of 0 kW, needs 135 more");
+}
+
 static void a_rack_has_its_own_version_baseline(void **state)
 {
 	struct rk_site *s RK_CLEANUP_SITE = make_site(2, 4, "\"versions\":{\"driver\":\"580.2\"},");
@@ -711,6 +726,7 @@ int main(void)
 		cmocka_unit_test(suggested_counts_and_segments_fit),
 		cmocka_unit_test(each_rule_is_named_as_reason),
 		cmocka_unit_test(a_full_rack_of_power_names_the_kilowatts),
+		cmocka_unit_test(coolant_limits_what_a_rack_may_draw),
 		cmocka_unit_test(a_rack_has_its_own_version_baseline),
 		cmocka_unit_test(policies_choose_as_documented),
 		cmocka_unit_test(growing_stays_in_the_clusters_racks),

@@ -1,0 +1,252 @@
+#include <inttypes.h>
+#include <math.h>
+#include <pthread.h>
+#include <string.h>
+
+#include "inventory/base/clock.h"
+#include "inventory/base/str.h"
+#include "provision/hooks.h"
+#include "provision/power.h"
+
+enum { POLL_MS = 1000, SLICE_MS = 200, ON_MS = 120000, OFF_MS = 180000 };
+
+struct runner {
+	struct rk_world *world;
+	const struct rk_power_plan *plan;
+	struct rk_bmc *bmc;
+	struct rk_arena *arena;
+	struct rk_power_result *results;
+	int64_t start_ms, op;
+	bool *dark;               /* per rack: its switch trays did not come up */
+	int switched, failed;     /* targets */
+	const char *stop;         /* why nothing more is switched, or NULL */
+	struct rk_err *err;       /* details gather here */
+};
+
+static bool cancelled(const struct runner *r)
+{
+	return r->world->cancel && *r->world->cancel;
+}
+
+static void tell(const struct runner *r, const char *text)
+{
+	if (r->world->progress)
+		r->world->progress(r->world->progress_ctx, text);
+}
+
+static void wait_until(const struct runner *r, int64_t ms)
+{
+	struct rk_clock *clock = r->world->env.clock;
+
+	for (int64_t left; (left = ms - rk_clock_ms(clock)) > 0 && !cancelled(r);)
+		rk_clock_sleep_ms(clock, left < SLICE_MS || clock ? (int)left : SLICE_MS);
+}
+
+/* ---- one step's targets ------------------------------------------------------------------------------------------------------------ */
+
+struct batch {
+	struct runner *r;
+	const struct rk_power_step *step;
+	struct rk_err *errors;
+};
+
+/* Accepted is not done, and a lost answer is not a failure: what counts is the state that is seen. */
+static int switch_target(const struct runner *r, const struct rk_bmc_target *t, bool on, bool force, struct rk_arena *arena, struct rk_err *err)
+{
+	struct rk_clock *clock = r->world->env.clock;
+	RK_CLEANUP_ERR struct rk_err said = RK_ERR_INIT;
+	struct rk_bmc_reading reading = rk_bmc_unread;
+	int rc = r->bmc->ops->set(r->bmc, t, on, force, &said);
+	int64_t deadline = rk_clock_ms(clock) + (on ? ON_MS : OFF_MS);
+
+	if (rc && rc != RK_UNREACHABLE) {
+		rk_err_move(err, &said);
+		return rc;
+	}
+	do {
+		rk_err_clear(err);
+		rc = r->bmc->ops->read(r->bmc, t, RK_BMC_POWER, arena, &reading, err);
+		if (!rc && reading.power == (on ? RK_POWER_ON : RK_POWER_OFF))
+			return 0;
+		rk_clock_sleep_ms(clock, POLL_MS);
+	} while (rk_clock_ms(clock) < deadline && !cancelled(r));
+	if (rc)
+		return rc;
+	rk_err_set(err, RK_UNREACHABLE, "is %s after %d s, not %s", rk_power_state_name(reading.power), (on ? ON_MS : OFF_MS) / 1000, on ? "on" : "off");
+	if (!on)
+		rk_err_hint(err, "--force does not ask the operating system");
+	return RK_UNREACHABLE;
+}
+
+static void switch_one(void *ctx, size_t i)
+{
+	struct batch *b = ctx;
+	struct rk_arena *arena RK_CLEANUP_ARENA = rk_arena_new();
+
+	switch_target(b->r, &b->step->targets[i], b->step->on, b->r->plan->force, arena, &b->errors[i]);
+}
+
+static void switch_all(struct runner *r, const struct rk_power_step *s, struct rk_power_result *result)
+{
+	struct batch b = { r, s, rk_arena_array(r->arena, s->n + 1, sizeof(*b.errors)) };
+	int failed = 0;
+
+	rk_fanout(s->n, r->world->jobs, switch_one, &b);
+	for (size_t i = 0; i < s->n; i++) {
+		if (b.errors[i].rc) {
+			const char *name = rk_bmc_name(r->bmc->site, &s->targets[i], r->arena);
+			rk_err_detail(r->err, "%s: %s", name, b.errors[i].message);
+			failed++;
+		}
+		rk_err_clear(&b.errors[i]);
+	}
+	r->switched += (int)s->n - failed;
+	r->failed += failed;
+	r->dark[s->rack] |= failed && s->switches && s->on;
+	result->state = failed ? "failed" : "done";
+	result->detail = failed ? rk_arena_printf(r->arena, "%d of %zu did not follow", failed, s->n) : NULL;
+}
+
+/* ---- interlocks ------------------------------------------------------------------------------------------------------------------------ */
+
+/* A leaking tray is marked, the site's hook told, and the tray forced off. */
+static void contain(struct runner *r, int tray, const struct rk_bmc_reading *reading)
+{
+	const struct rk_site *site = r->bmc->site;
+	const struct rk_tray *t = &site->trays[tray];
+	struct rk_arena *arena RK_CLEANUP_ARENA = rk_arena_new();
+	RK_CLEANUP_ERR struct rk_err err = RK_ERR_INIT;
+	const struct rk_bmc_target target = { tray, t->rack, 0 };
+	const struct rk_hook_fact facts[] = { { "TRAY", t->name }, { "RACK", site->racks[t->rack].name }, { "LEAK", reading->leak } };
+
+	rk_err_detail(r->err, "%s: leak: %s", t->name, reading->leak);
+	rk_store_set_tray_leak(r->world->store, t->name, reading->leak, NULL);
+	rk_hook_run(r->world, "leak", facts, RK_ARRAY_SIZE(facts), NULL);
+	if (reading->power != RK_POWER_OFF && switch_target(r, &target, false, true, arena, &err))
+		rk_err_detail(r->err, "%s: could not be forced off: %s", t->name, err.message);
+}
+
+/* Why the step must not be taken, or NULL. */
+static const char *interlock(struct runner *r, const struct rk_power_step *s)
+{
+	const struct rk_site *site = r->bmc->site;
+	const struct rk_rack *rack = &site->racks[s->rack];
+	size_t n = (size_t)rack->n_trays;
+	struct rk_bmc_target *targets = rk_arena_array(r->arena, n + 1, sizeof(*targets));
+	struct rk_bmc_reading *readings = rk_arena_array(r->arena, n + 1, sizeof(*readings));
+	struct rk_err *errors = rk_arena_array(r->arena, n + 1, sizeof(*errors));
+	const char *why = NULL;
+	struct rk_cooling c;
+
+	for (size_t i = 0; i < n; i++)
+		targets[i] = (struct rk_bmc_target){ rack->first_tray + (int)i, s->rack, 0 };
+	rk_bmc_read_all(r->world, r->bmc, targets, n, RK_BMC_POWER | RK_BMC_LEAK | RK_BMC_COOLANT, r->arena, readings, errors);
+	for (size_t i = 0; i < n; i++) {
+		rk_err_clear(&errors[i]);
+		if (readings[i].leak && !site->trays[targets[i].tray].leak) {
+			contain(r, targets[i].tray, &readings[i]);
+			why = rk_arena_printf(r->arena, "%s leaks", site->trays[targets[i].tray].name);
+		}
+		rk_power_cooling(site, s->rack, readings[i].supply_c, readings[i].flow_lpm, &c);
+		if (!why && !isnan(c.kw) && c.kw < s->rack_kw)
+			why = rk_arena_printf(r->arena, "coolant of %s: %g l/min at %g C carries away %.4g of %g kW", rack->name, readings[i].flow_lpm,
+					      readings[i].supply_c, c.kw, s->rack_kw);
+	}
+	return why;
+}
+
+/* ---- the run ---------------------------------------------------------------------------------------------------------------------------- */
+
+static void take_step(struct runner *r, size_t i)
+{
+	const struct rk_power_step *s = &r->plan->steps[i];
+	struct rk_power_result *result = &r->results[i];
+	const char *rack = r->bmc->site->racks[s->rack].name;
+
+	if (!r->stop)
+		wait_until(r, r->start_ms + (int64_t)s->at_s * 1000);
+	if (!r->stop && cancelled(r))
+		r->stop = "cancelled";
+	if (r->stop) {
+		*result = (struct rk_power_result){ "stopped", r->stop };
+		return;
+	}
+	if (s->on && !s->switches && r->dark[s->rack]) {
+		*result = (struct rk_power_result){ "skipped", "its switch trays are not on: compute would have to restart to join the fabric" };
+		r->failed += (int)s->n;
+		return;
+	}
+	r->stop = s->on ? interlock(r, s) : NULL;
+	if (r->stop) {
+		*result = (struct rk_power_result){ "stopped", r->stop };
+		return;
+	}
+	tell(r, rk_arena_printf(r->arena, "%s: %zu %s trays %s", rack, s->n, s->switches ? "switch" : "compute", s->on ? "on" : "off"));
+	switch_all(r, s, result);
+}
+
+/* One at a time per rack: an operation of its own holds the leases. */
+static int guard(struct runner *r, struct rk_err *err)
+{
+	const struct rk_site *site = r->world->site;
+	bool *racks = rk_arena_array(r->arena, site->n_racks + 1, sizeof(*racks));
+	const char *purpose = r->plan->on ? "power on" : "power off";
+	int rc = rk_store_begin(r->world->store, -1, err);
+
+	if (rc)
+		return rc;
+	rc = rk_store_op_add(r->world->store, purpose, "{\"type\":\"power\"}", &r->op, err);
+	for (size_t i = 0; i < r->plan->n_steps; i++)
+		racks[r->plan->steps[i].rack] = true;
+	for (size_t k = 0; k < site->n_racks && !rc; k++)
+		if (racks[k])
+			rc = rk_store_lease_take(r->world->store, rk_arena_printf(r->arena, "power:%s", site->racks[k].name), r->op, purpose, err);
+	if (!rc)
+		return rk_store_commit(r->world->store, err);
+	rk_store_rollback(r->world->store);
+	return rc;
+}
+
+static int release(struct runner *r, const char *detail, struct rk_err *err)
+{
+	int rc = rk_store_op_set(r->world->store, r->op, detail ? "failed" : "done", detail, err);
+	int dropped = rk_store_lease_drop(r->world->store, r->op, rc ? NULL : err);
+
+	return rc ? rc : dropped;
+}
+
+static int conclude(const struct runner *r, struct rk_err *err)
+{
+	const char *what = r->plan->on ? "on" : "off";
+
+	if (r->stop && cancelled(r))
+		return rk_err_set(err, RK_CANCELLED, "cancelled; %d trays were switched %s", r->switched, what);
+	if (r->stop && !r->switched)
+		return rk_err_set(err, RK_UNHEALTHY, "nothing was switched %s: %s", what, r->stop);
+	if (r->stop)
+		return rk_err_set(err, RK_PARTIAL, "stopped after %d trays: %s", r->switched, r->stop);
+	return r->failed ? rk_err_set(err, RK_PARTIAL, "%d trays were not switched %s, %d were", r->failed, what, r->switched) : 0;
+}
+
+int rk_power_run(struct rk_world *world, const struct rk_power_plan *plan, struct rk_arena *arena, struct rk_power_result *results, struct rk_err *err)
+{
+	RK_CLEANUP_ERR struct rk_err details = RK_ERR_INIT;
+	RK_CLEANUP_BMC struct rk_bmc *bmc = NULL;
+	struct runner r = { .world = world, .plan = plan, .arena = arena, .results = results, .err = &details,
+			    .dark = rk_arena_array(arena, world->site->n_racks + 1, sizeof(*r.dark)) };
+	int rc = rk_bmc_open(world, &bmc, err);
+
+	if (!rc)
+		rc = guard(&r, err);
+	if (rc)
+		return rc;
+	r.bmc = bmc;
+	r.start_ms = rk_clock_ms(world->env.clock);
+	for (size_t i = 0; i < plan->n_steps; i++)
+		take_step(&r, i);
+	rc = conclude(&r, err);
+	for (size_t i = 0; rc && i < details.n_details; i++)
+		rk_err_detail(err, "%s", details.details[i]);
+	int released = release(&r, rc && err ? err->message : NULL, rc ? NULL : err);
+	return rc ? rc : released;
+}
