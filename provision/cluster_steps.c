@@ -140,6 +140,7 @@ void rk_add_build(struct rk_plan *plan, const struct rk_layout *l, int *last)
 		deps[n_fabric] = rk_add_vm_step(plan, "vm.define", l->members[i].vm, NULL, &at, 1);
 		at = rk_add_vm_step(plan, "vm.start", l->members[i].vm, NULL, deps, n_fabric + 1);
 		last[i] = rk_add_vm_step(plan, "vm.ssh", l->members[i].vm, NULL, &at, 1);
+		rk_add_vm_step(plan, "vm.seal", l->members[i].vm, NULL, &last[i], 1);
 	}
 }
 

@@ -2,7 +2,7 @@
 #pragma once
 #include "provision/op.h"
 
-extern const struct rk_step_kind rk_vm_steps[], rk_power_steps[], rk_guest_steps[], rk_nvl_steps[], rk_ib_steps[], rk_tray_steps[]; /* end with name == NULL */
+extern const struct rk_step_kind rk_vm_steps[], rk_power_steps[], rk_guest_steps[], rk_seal_steps[], rk_nvl_steps[], rk_ib_steps[], rk_tray_steps[]; /* end with name == NULL */
 
 const char *rk_param(const struct rk_step *step, const char *key); /* "" when absent */
 long rk_param_int(const struct rk_step *step, const char *key);
@@ -30,6 +30,10 @@ struct rk_vm_job {
 int rk_vm_job(struct rk_world *world, struct rk_step *step, struct rk_vm_job *ret, struct rk_err *err);
 int rk_vm_job_domain(struct rk_world *world, struct rk_step *step, struct rk_vm_job *ret, struct rk_hv_domain *domain, struct rk_err *err);
 /* The parts of a step that several kinds are made of. */
+/* prepare: the private host key of the VM into step->data; NULL when it is not kept any more. */
+int rk_fetch_host_key(struct rk_world *world, struct rk_step *step, struct rk_err *err);
+/* The seed on the VM's tray; sealed: the same one without the key. step->data is the key. */
+int rk_put_seed(struct rk_world *world, struct rk_step *step, const struct rk_vm_job *j, bool sealed, struct rk_err *err);
 int rk_volumes_undo(struct rk_world *world, struct rk_step *step, struct rk_err *err);
 int rk_define_undo(struct rk_world *world, struct rk_step *step, struct rk_err *err);
 /* Addresses of the VMs of one rack of a cluster in VM number order: the IMEX node list, the same on each of them. */

@@ -78,7 +78,7 @@ static int preflight(struct rk_world *world, struct rk_step *step, struct rk_err
 
 /* ---- volumes ------------------------------------------------------------------------------------------------------------------ */
 
-static int fetch_key(struct rk_world *world, struct rk_step *step, struct rk_err *err)
+int rk_fetch_host_key(struct rk_world *world, struct rk_step *step, struct rk_err *err)
 {
 	char *key = NULL;
 	int rc = rk_store_vm_host_key(world->store, rk_param(step, "vm"), &key, err);
@@ -102,12 +102,12 @@ const char **rk_imex_nodes(const struct rk_site *site, const struct rk_cluster *
 	return nodes;
 }
 
-static int put_seed(struct rk_world *world, struct rk_step *step, const struct rk_vm_job *j, struct rk_err *err)
+int rk_put_seed(struct rk_world *world, struct rk_step *step, const struct rk_vm_job *j, bool sealed, struct rk_err *err)
 {
 	struct rk_seed_input in = {
 		.vm = j->vm->name, .cluster = j->cluster->name, .hostname = j->vm->name, .mac = j->vm->mac, .address = j->vm->address,
 		.user = j->spec->ssh.user, .generation = j->vm->generation, .keys = j->spec->ssh.keys, .n_keys = j->spec->ssh.n_keys,
-		.host_key_private = step->data, .host_key_public = j->vm->host_key_public, .user_data = j->spec->user_data,
+		.host_key_private = step->data, .host_key_public = j->vm->host_key_public, .user_data = j->spec->user_data, .sealed = sealed,
 	};
 	struct rk_seed_file *files;
 	size_t n, len;
@@ -138,7 +138,7 @@ static int volumes_apply(struct rk_world *world, struct rk_step *step, struct rk
 	if (!rc && j.image->volume && !os.exists)
 		rc = world->hv->ops->volume_overlay(world->hv, j.tray, world->site->pool, j.os, j.image->volume, err);
 	if (!rc)
-		rc = put_seed(world, step, &j, err);
+		rc = rk_put_seed(world, step, &j, false, err);
 	if (!rc)
 		rc = world->hv->ops->volume_get(world->hv, j.tray, world->site->pool, j.os, step->arena, &os, err);
 	if (!rc)
@@ -229,7 +229,7 @@ int rk_define_undo(struct rk_world *world, struct rk_step *step, struct rk_err *
 
 const struct rk_step_kind rk_vm_steps[] = {
 	{ .name = "vm.preflight", .summary = "check hypervisor, image and names on the tray", .deadline_ms = 60000, .apply = preflight },
-	{ .name = "vm.volumes", .summary = "make the OS volume and the seed", .deadline_ms = 300000, .prepare = fetch_key, .apply = volumes_apply, .undo = rk_volumes_undo },
+	{ .name = "vm.volumes", .summary = "make the OS volume and the seed", .deadline_ms = 300000, .prepare = rk_fetch_host_key, .apply = volumes_apply, .undo = rk_volumes_undo },
 	{ .name = "vm.define", .summary = "define the domain and compare what the host kept", .deadline_ms = 60000, .apply = define_apply, .undo = rk_define_undo },
 	{ .name = "vm.undefine", .summary = "undefine the domain", .deadline_ms = 60000, .final = true, .apply = rk_define_undo },
 	{ .name = "vm.erase", .summary = "delete the volumes", .deadline_ms = 60000, .final = true, .apply = rk_volumes_undo },

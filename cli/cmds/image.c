@@ -106,6 +106,6 @@ static const struct rk_command rows[] = {
 	  .examples = RK_EXAMPLES("image add ubuntu-next default/ubuntu-next.qcow2"), .run = add },
 	{ .noun = "image", .verb = "remove", .summary = "forget an image that no cluster uses", .flags = RK_CMD_CHANGES, .run = take_away,
 	  .args = RK_ARGS({ .name = "IMAGE", .type = RK_ARG_IMAGE, .required = true, .help = "name of an image" }),
-	  .description = "Its volume stays on the trays.", .examples = RK_EXAMPLES("image remove ubuntu-24.04-gb300") },
+	  .description = "Its volume stays on the trays.", .examples = RK_EXAMPLES("image remove spare") },
 };
 RK_NOUN(image, "images that VMs start from", NULL, rows);

@@ -90,7 +90,7 @@ static int make_twin(void **state)
 	char *path RK_CLEANUP_FREE = in_folder("a.json");
 	if (rk_file_write(path, spec, sizeof(spec) - 1, 0600, NULL))
 		return -1;
-	return run("base.db", "table", "cluster create a.json; validate cluster a --save evidence-a");
+	return run("base.db", "table", "image add spare default/spare.qcow2; cluster create a.json; validate cluster a --save evidence-a");
 }
 
 static int remove_twin(void **state)
