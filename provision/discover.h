@@ -67,7 +67,8 @@ void rk_seen_parse_host(const char *text, size_t len, struct rk_arena *arena, st
 bool rk_seen_parse_device(const char *xml, struct rk_arena *arena, struct rk_seen_device *ret); /* false: no PCI function */
 
 /* ---- what follows from it */
-enum rk_edit { RK_EDIT_NONE, RK_EDIT_SERIAL, RK_EDIT_SLOT, RK_EDIT_GPU_GUID, RK_EDIT_GPU_UUID, RK_EDIT_GPU_SERIAL, RK_EDIT_PORT_GUID, RK_EDIT_NVME, RK_EDIT_CLUSTER_UUID };
+enum rk_edit { RK_EDIT_NONE, RK_EDIT_SERIAL, RK_EDIT_SLOT, RK_EDIT_GPU_GUID, RK_EDIT_GPU_UUID, RK_EDIT_GPU_SERIAL, RK_EDIT_PORT_GUID, RK_EDIT_NVME, RK_EDIT_CLUSTER_UUID,
+	       RK_EDIT_VERSIONS };
 struct rk_proposal {
 	const char *object, *field, *recorded, *seen;
 	const char *action;               /* "set" what was not known, "change" a value; for people: "replace" a tray, "exchange" two, "recable",

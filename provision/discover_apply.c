@@ -43,9 +43,20 @@ static void apply_one(struct rk_site *site, const struct rk_proposal *p)
 	case RK_EDIT_CLUSTER_UUID:
 		site->racks[p->index].cluster_uuid = text;
 		break;
+	case RK_EDIT_VERSIONS: /* kept beside the inventory: keep_versions */
 	case RK_EDIT_NONE:
 		break;
 	}
+}
+
+static int keep_versions(struct rk_world *world, const struct rk_discovery *discovery, struct rk_err *err)
+{
+	int rc = 0;
+
+	for (size_t i = 0; i < discovery->n && !rc; i++)
+		if (discovery->items[i].edit == RK_EDIT_VERSIONS)
+			rc = rk_store_set_tray_versions(world->store, world->site->trays[discovery->items[i].index].name, discovery->items[i].text, err);
+	return rc;
 }
 
 int rk_discover_apply(struct rk_world *world, const struct rk_discovery *discovery, size_t *ret_applied, struct rk_err *err)
@@ -71,6 +82,8 @@ int rk_discover_apply(struct rk_world *world, const struct rk_discovery *discove
 	if (rc)
 		return rc;
 	rc = rk_store_put_site(world->store, site, err);
+	if (!rc)
+		rc = keep_versions(world, discovery, err);
 	if (rc) {
 		rk_store_rollback(world->store);
 		return rk_err_while(err, "the proposals cannot be applied"), rc;

@@ -11,17 +11,50 @@ static void expect(struct rk_compare *c, int tray, const struct rk_jnode *versio
 	const char *want = rk_jstr(rk_jget(versions, key)), *field = rk_arena_printf(c->arena, "versions.%s", key);
 
 	if (want && seen && strcmp(want, seen) != 0)
-		rk_propose(c, "look", c->site->trays[tray].name, field, want, seen, "not the version that is expected here");
+		rk_propose(c, "look", c->site->trays[tray].name, field, rk_arena_strdup(c->arena, want), seen, "not the version that is expected here");
+}
+
+/* Where something is expected, what was seen is kept: placement looks at it (provision/place.h). */
+static void propose_versions(struct rk_compare *c, int tray, const char *driver, const char *firmware)
+{
+	const struct rk_tray *t = &c->site->trays[tray];
+	const struct {
+		const char *key, *value;
+	} rows[] = { { "driver", driver }, { "hcaFirmware", firmware } };
+	struct rk_str out RK_CLEANUP_STR = RK_STR_INIT;
+	struct rk_jw w;
+
+	rk_jw_init(&w, &out, 0);
+	rk_jw_object(&w);
+	for (size_t i = 0; i < RK_ARRAY_SIZE(rows); i++)
+		if (rows[i].value) {
+			rk_jw_key(&w, rows[i].key);
+			rk_jw_str(&w, rows[i].value);
+		}
+	rk_jw_end(&w);
+	if ((!driver && !firmware) || rk_streq(rk_str_text(&out), t->versions))
+		return;
+	const char *text = rk_arena_strdup(c->arena, rk_str_text(&out));
+	struct rk_proposal *p = rk_propose(c, t->versions ? "change" : "set", t->name, "versions", t->versions, text, "%s", t->versions ? "differs" : "was not known");
+	p->edit = RK_EDIT_VERSIONS;
+	p->index = p->tray = tray;
+	p->text = text;
 }
 
 static void compare_versions(struct rk_compare *c, int tray, const struct rk_tray_view *v)
 {
 	const struct rk_tray *t = &c->site->trays[tray];
-	const char *text = c->site->racks[t->rack].versions ? c->site->racks[t->rack].versions : c->site->versions, *firmware = NULL;
+	const char *text = c->site->racks[t->rack].versions ? c->site->racks[t->rack].versions : c->site->versions, *firmware = NULL, *lowest = NULL;
 	RK_CLEANUP_JSON struct rk_json *json = NULL;
 
 	if (!text || rk_json_parse("versions", text, strlen(text), &json, NULL))
 		return;
+	/* Of ports that differ placement has to know the odd one out. */
+	for (int h = 0; h < t->n_hcas; h++) {
+		const char *told = v->ports[h] ? v->ports[h]->firmware : NULL;
+		lowest = told && (!lowest || rk_natural_cmp(told, lowest) < 0) ? told : lowest;
+	}
+	propose_versions(c, tray, c->seen->trays[tray].driver, lowest);
 	expect(c, tray, rk_json_root(json), "driver", c->seen->trays[tray].driver);
 	for (int h = 0; h < t->n_hcas; h++) {
 		const char *told = v->ports[h] ? v->ports[h]->firmware : NULL;

@@ -267,6 +267,7 @@ static void everything_silent_is_said_and_proposes_nothing(void **state)
 static void other_versions_and_another_hypervisor_are_told(void **state)
 {
 	struct fixture f;
+	size_t applied;
 
 	(void)state;
 	open_fixture(&f, NULL);
@@ -274,9 +275,15 @@ static void other_versions_and_another_hypervisor_are_told(void **state)
 	f.w.world.site->versions = "{\"driver\":\"999.1\",\"hcaFirmware\":\"40.47.1026\"}";
 	f.w.world.site->racks[1].versions = "{\"driver\":\"580.173.02\",\"hcaFirmware\":\"1.1\"}";
 	discover(&f, "r1-t01,r2-t01");
-	only(&f, 2);
+	only(&f, 4);
 	has(&f, "r1-t01", "versions.driver", "look", "expected");
 	has(&f, "r2-t01", "versions.hcaFirmware", "look", "expected");
+	has(&f, "r1-t01", "versions", "set", "was not known");
+	/* What was seen is kept, for placement. */
+	sim_must(rk_discover_apply(&f.w.world, &f.found, &applied, err));
+	assert_int_equal(applied, 2);
+	assert_string_equal(f.w.world.site->trays[0].versions, "{\"driver\":\"580.173.02\",\"hcaFirmware\":\"40.47.1026\"}");
+	assert_null(f.w.world.site->trays[1].versions);
 	close_fixture(&f);
 }
 
