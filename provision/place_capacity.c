@@ -40,6 +40,8 @@ int rk_capacity_room(const struct rk_site *site, int rack)
 	const char *what;
 	int n = 0;
 
+	if (rk_rack_leaks(site, rack) >= RK_LEAK_ALARM_TRAYS)
+		return 0;
 	for (int t = r->first_tray; t < r->first_tray + r->n_trays; t++) {
 		enum rk_tray_state state = rk_tray_state(site, t);
 		n += state == RK_TRAY_FREE || state == RK_TRAY_SPARE;

@@ -9,8 +9,6 @@
 #include "provision/place_impl.h"
 #include "provision/power.h"
 
-enum { LEAK_ALARM_TRAYS = 2 }; /* leaking trays that make a rack alarm (hardware.md 4.3) */
-
 double rk_placer_kw(const struct rk_placer *p, int rack)
 {
 	return p->size->tray_kw > 0 ? p->size->tray_kw : p->site->profiles[p->site->racks[rack].profile].tray_kw;
@@ -135,7 +133,7 @@ static const char *leak_refusal(const struct rk_placer *p, const struct rk_rack 
 	const char **names = rk_arena_array(p->arena, (size_t)rack->n_trays + 1, sizeof(*names));
 	size_t n = 0;
 
-	if (rk_rack_leaks(p->site, (int)(rack - p->site->racks)) < LEAK_ALARM_TRAYS)
+	if (rk_rack_leaks(p->site, (int)(rack - p->site->racks)) < RK_LEAK_ALARM_TRAYS)
 		return NULL;
 	for (int t = rack->first_tray; t < rack->first_tray + rack->n_trays; t++)
 		if (p->site->trays[t].leak)

@@ -24,7 +24,7 @@ void rk_power_shelves(const struct rk_site *site, int rack, int *ret_n, double *
 
 /* ---- what is true now ---------------------------------------------------------------------------------------------------------------- */
 
-enum { RK_SWITCHES_MAX = 16 };
+enum { RK_SWITCHES_MAX = 16, RK_LEAK_ALARM_TRAYS = 2 }; /* leaking trays that make an alarm of the rack (hardware.md 4.3) */
 struct rk_power_now {
 	struct rk_bmc_reading *trays;                     /* per tray of the site */
 	struct rk_bmc_reading (*switches)[RK_SWITCHES_MAX]; /* per rack */

@@ -5,7 +5,7 @@
 #include "inventory/base/str.h"
 #include "provision/power.h"
 
-enum { WAVE = 6, SPACING_S = 20, SWITCH_S = 180, LEAK_ALARM_TRAYS = 2 };
+enum { WAVE = 6, SPACING_S = 20, SWITCH_S = 180 };
 
 /* Racks with the same location: power rises in one of them at a time. */
 struct row {
@@ -106,7 +106,7 @@ static const char *must_stay_off(const struct planner *p, int tray)
 
 	if (leak)
 		return rk_arena_printf(p->arena, "leak: %s", leak);
-	if (leaks_in(p, &p->site->racks[t->rack]) >= LEAK_ALARM_TRAYS)
+	if (leaks_in(p, &p->site->racks[t->rack]) >= RK_LEAK_ALARM_TRAYS)
 		return "leak alarm of the rack";
 	return NULL;
 }
@@ -227,7 +227,7 @@ static bool stays_on(const struct planner *p, int rack, const int *trays, int n)
 
 static void plan_on(struct planner *p, int rack, const int *trays, int n, int *switch_at)
 {
-	const char *why = leaks_in(p, &p->site->racks[rack]) >= LEAK_ALARM_TRAYS ? "leak alarm of the rack" : NULL;
+	const char *why = leaks_in(p, &p->site->racks[rack]) >= RK_LEAK_ALARM_TRAYS ? "leak alarm of the rack" : NULL;
 
 	if (!n || why)
 		return;

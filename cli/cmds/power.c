@@ -154,6 +154,18 @@ static void write_clusters(struct rk_call *call, struct rk_jw *w, const struct l
 	rk_jw_end(w);
 }
 
+/* A site file that names no BMC at all is a mistake to tell before anything is tried. */
+static int no_bmc(struct rk_power_now *now, struct rk_err *err)
+{
+	for (size_t i = 0; i < now->n_errors; i++)
+		if (now->errors[i].rc != RK_INVALID)
+			return 0;
+	if (!now->n_errors)
+		return 0;
+	rk_err_move(err, &now->errors[0]);
+	return RK_INVALID;
+}
+
 static int read_live(struct rk_call *call, const bool *racks, struct live *live, struct rk_err *err)
 {
 	const char *length = rk_call_arg(call, "for");
@@ -174,6 +186,8 @@ static int read_live(struct rk_call *call, const bool *racks, struct live *live,
 	}
 	if (!rc)
 		rc = rk_power_read(call->world, racks, what, call->arena, &live->now, err);
+	if (!rc)
+		rc = no_bmc(&live->now, err);
 	live->seconds = ms ? (double)(rk_clock_ms(clock) - start) / 1000 : 0;
 	return rc;
 }
@@ -200,7 +214,7 @@ static void note_rack(struct rk_call *call, int rack, const struct live *live, c
 	char measured[64] = "";
 
 	if (live->read && isnan(m->kw))
-		snprintf(measured, sizeof(measured), ", measured: %d of %d not known", m->unmetered, m->trays);
+		snprintf(measured, sizeof(measured), ", measured: %d readings are missing", m->unmetered);
 	else if (live->read)
 		snprintf(measured, sizeof(measured), ", measured %.1f kW", m->kw);
 	rk_out_note(call->out, "%s: %g of %g kW committed (%s)%s", site->racks[rack].name, rk_power_committed(site, rack), budget, limit, measured);
@@ -287,6 +301,8 @@ static int read_bmcs(struct rk_call *call, struct rk_err *err)
 
 	if (!rc)
 		rc = rk_power_read(call->world, racks, RK_BMC_POWER | RK_BMC_LEAK | RK_BMC_COOLANT, call->arena, &now, err);
+	if (!rc)
+		rc = no_bmc(&now, err);
 	for (size_t t = 0; !rc && t < call->world->site->n_trays; t++)
 		leaks += now.trays[t].leak != NULL;
 	if (!rc && !call->dry_run)
@@ -410,6 +426,8 @@ static int make_plan(struct rk_call *call, bool on, bool keep, struct rk_power_n
 		rk_power_unread(call->world->site, call->arena, now);
 	else
 		rc = rk_power_read(call->world, racks, RK_BMC_POWER | RK_BMC_LEAK | RK_BMC_COOLANT, call->arena, now, err);
+	if (!rc && keep)
+		rc = no_bmc(now, err);
 	/* What leaks before anything is switched is refused, and known from now on. */
 	if (!rc && keep)
 		rc = rk_power_keep(call->world, racks, now, &leaks, err);

@@ -17,6 +17,10 @@ static int count_state(const struct rk_site *site, const struct rk_rack *r, enum
 
 static const char *rack_state(const struct rk_site *site, const struct rk_rack *r)
 {
+	int leaks = rk_rack_leaks(site, (int)(r - site->racks));
+
+	if (leaks)
+		return leaks >= RK_LEAK_ALARM_TRAYS ? "leak-alarm" : "leak";
 	if (r->cordon)
 		return "cordoned";
 	if (count_state(site, r, RK_TRAY_FAULTY, RK_TRAY_OFFLINE))

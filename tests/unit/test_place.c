@@ -260,7 +260,7 @@ static void to_brute(const struct trial *t, struct brute *b)
 		bool barred = rk_rack_leaks(s, r) >= 2 || others;
 		b->room[r] = barred ? 0 : capped(s, r, free_in(s, r, spares));
 		b->fabric[r] = s->hcas[s->trays[rack->first_tray].first_hca].fabric;
-		b->pool += others || b->kept[r] ? 0 : capped(s, r, free_in(s, r, rack->spares));
+		b->pool += others || b->kept[r] || rk_rack_leaks(s, r) >= 2 ? 0 : capped(s, r, free_in(s, r, rack->spares));
 	}
 	for (size_t k = 0; k < t->n_keep; k++)
 		b->held[s->trays[t->keep[k]].rack] = true;
