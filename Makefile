@@ -121,10 +121,21 @@ demo: packages
 install: all
 	install -D -m 755 $(BUILD)/racksh $(DESTDIR)$(PREFIX)/bin/racksh
 	for page in $(BUILD)/man/*.[1-9]; do install -D -m 644 $$page $(DESTDIR)$(PREFIX)/share/man/man$${page##*.}/$${page##*/} || exit 1; done
+	install -d $(DESTDIR)$(PREFIX)/share/bash-completion/completions $(DESTDIR)$(PREFIX)/share/zsh/site-functions \
+		$(DESTDIR)$(PREFIX)/share/fish/vendor_completions.d $(DESTDIR)$(PREFIX)/share/doc/racksh/examples
+	$(BUILD)/racksh completion bash >$(DESTDIR)$(PREFIX)/share/bash-completion/completions/racksh
+	$(BUILD)/racksh completion zsh >$(DESTDIR)$(PREFIX)/share/zsh/site-functions/_racksh
+	$(BUILD)/racksh completion fish >$(DESTDIR)$(PREFIX)/share/fish/vendor_completions.d/racksh.fish
+	install -m 644 README.md $(DESTDIR)$(PREFIX)/share/doc/racksh/
+	install -m 644 tests/examples/* $(DESTDIR)$(PREFIX)/share/doc/racksh/examples/
+
+deb: packages
+	$(MAKE) all
+	tests/package/deb.sh $(BUILD)
 
 clean:
 	rm -rf build build-san*
 
 -include $(OBJS:.o=.d) $(BUILD)/cli/main.d $(UNIT:=.d) $(BENCH:=.d) $(FUZZ:=.d)
-.PHONY: all unit unit-all man packages check clean demo install bench bench-all fuzz fuzz-all force
+.PHONY: all unit unit-all man packages check clean demo install deb bench bench-all fuzz fuzz-all force
 .DELETE_ON_ERROR:

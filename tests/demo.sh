@@ -8,7 +8,7 @@ lab=$(mktemp -d "${TMPDIR:-/tmp}/racksh-demo.XXXXXX") || exit 1
 export RACKSH_STORE="sqlite:$lab/site.db"
 
 end() {
-	trap - EXIT INT TERM
+	trap '' EXIT INT TERM
 	tests/lab/lab down "$lab"
 	rm -rf "$lab"
 }

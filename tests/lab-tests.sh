@@ -19,7 +19,7 @@ suites() {
 }
 
 end() {
-	trap - EXIT INT TERM
+	trap '' EXIT INT TERM
 	[ "${#suite_of[@]}" -eq 0 ] || { kill "${!suite_of[@]}" 2>/dev/null; wait "${!suite_of[@]}"; }
 	rm -rf "$logs"
 	exit "$1"

@@ -96,14 +96,17 @@ static bool same_answer(const struct answer *a, const struct answer *b)
 	       strcmp(rk_str_text(&a->result.err), rk_str_text(&b->result.err)) == 0 && rk_streq(a->err.message, b->err.message);
 }
 
+/* Newlines and tabs lay a guest's text out; everything else that drives a terminal is escaped. */
 static void add_lines(struct rk_str *out, const char *text, size_t n)
 {
 	for (const char *end = text + n; text < end;) {
-		const char *nl = memchr(text, '\n', (size_t)(end - text));
-		size_t len = nl ? (size_t)(nl - text) : (size_t)(end - text);
+		size_t len = 0;
+		while (text + len < end && text[len] != '\n' && text[len] != '\t')
+			len++;
 		rk_str_add_escaped(out, text, len);
-		rk_str_addc(out, '\n');
-		text += len + (nl != NULL);
+		text += len;
+		rk_str_addc(out, text < end ? *text : '\n');
+		text++;
 	}
 }
 

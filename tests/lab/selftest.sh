@@ -7,7 +7,7 @@ dir=$(mktemp -d /tmp/racksh-lab-selftest.XXXXXX) || exit 1
 passed=0 failed=0
 
 end() {
-	trap - EXIT INT TERM
+	trap '' EXIT INT TERM
 	"$lab" down "$dir" || failed=$((failed + 1))
 	rm -rf "$dir"
 	printf '%d passed, %d failed\n' "$passed" "$failed"

@@ -8,7 +8,7 @@ passed=0 failed=0 running='' lab=''
 exec 3>&1 4>&2 # a signal can come while a check's output is redirected
 
 finish() {
-	trap - EXIT INT TERM
+	trap '' EXIT INT TERM
 	exec >&3 2>&4
 	[ -z "$running" ] || kill "$running" 2>/dev/null
 	if [ -n "$lab" ]; then
