@@ -79,6 +79,38 @@ static char *wet_value(const char *old, const struct place *p)
 	return rk_xstrdup("wet");
 }
 
+static char *slow_key(const struct rk_sim *sim, const struct place *p)
+{
+	return plain_key(sim, p, "slow");
+}
+
+static char *xid_key(const struct rk_sim *sim, const struct place *p)
+{
+	return plain_key(sim, p, "xid");
+}
+
+static char *remap_key(const struct rk_sim *sim, const struct place *p)
+{
+	return plain_key(sim, p, "remap");
+}
+
+static char *rate_key(const struct rk_sim *sim, const struct place *p)
+{
+	return plain_key(sim, p, "rate");
+}
+
+/* The number is there for the form only: a guest has one IMEX. */
+static char *imex_key(const struct rk_sim *sim, const struct place *p)
+{
+	return rk_xasprintf("imex-down:%s/0", sim->site->trays[p->tray].name);
+}
+
+static char *one_value(const char *old, const struct place *p)
+{
+	(void)old, (void)p;
+	return rk_xstrdup("1");
+}
+
 static char *rate_value(const char *old, const struct place *p)
 {
 	(void)old;
@@ -130,6 +162,11 @@ static const struct word {
 	{ "link-up", false, false, 0, 0, link_key, no_value },
 	{ "leak", true, false, 0, 0, leak_key, wet_value },
 	{ "leak-dry", true, false, 0, 0, leak_key, no_value },
+	{ "link-rate", false, true, 0, RATE_MAX, rate_key, rate_value },
+	{ "gpu-slow", true, true, 0, 99, slow_key, rate_value },
+	{ "gpu-xid", true, true, 0, 1000, xid_key, rate_value },
+	{ "gpu-remap", true, false, 0, 0, remap_key, one_value },
+	{ "imex-down", true, false, 0, 0, imex_key, one_value },
 	{ "port-key", false, true, 1, 0xffff, keys_key, one_more_key },
 	{ "port-errors", false, true, 0, RATE_MAX, errors_key, rate_value },
 	{ "port-flaps", false, true, 0, RATE_MAX, flaps_key, rate_value },

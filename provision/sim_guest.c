@@ -3,27 +3,26 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "provision/sim_impl.h"
+#include "provision/sim_guest.h"
 
 /* What the tools of a guest print, made from what the twin holds now: an assignment that was not made cannot look right. */
 
-struct guest {
-	const struct rk_sim *sim;
-	const struct rk_site *site;
-	const struct rk_tray *tray;
-	const struct rk_rack *rack;
-	const struct rk_vm *vm;           /* NULL: none in the store */
-	struct rk_str *out;
-};
-#define DRIVER "580.173.02"
+#define DRIVER RK_SIM_DRIVER
 #define HCA_FIRMWARE "40.47.1026"
 
-static int gpu_partition(const struct guest *g, int i)
+const char *rk_sim_gpu_pci(const struct rk_sim_guest *g, int gpu)
+{
+	const char *pci = g->site->gpus[g->tray->first_gpu + gpu].pci;
+
+	return pci ? pci : "0000:00:00.0";
+}
+
+static int gpu_partition(const struct rk_sim_guest *g, int i)
 {
 	return rk_sim_gpu_at(g->sim, g->site, g->tray->first_gpu + i, false);
 }
 
-static const char *serial_of(const struct guest *g)
+static const char *serial_of(const struct rk_sim_guest *g)
 {
 	return g->tray->serial ? g->tray->serial : "N/A";
 }
@@ -38,7 +37,7 @@ struct gpu_view {
 	unsigned long memory_mib;
 };
 
-static void view_gpu(const struct guest *g, int i, struct gpu_view *v)
+static void view_gpu(const struct rk_sim_guest *g, int i, struct gpu_view *v)
 {
 	const struct rk_gpu *gpu = &g->site->gpus[g->tray->first_gpu + i];
 	const char *pci = gpu->pci ? gpu->pci : "0000:00:00.0";
@@ -52,7 +51,7 @@ static void view_gpu(const struct guest *g, int i, struct gpu_view *v)
 		snprintf(v->uuid, sizeof(v->uuid), "GPU-%08x-0000-4000-8000-%012" PRIx64, (unsigned)(gpu->fabric_guid >> 32), gpu->fabric_guid & 0xffffffffffffu);
 }
 
-static void gpu_xml(const struct guest *g, const struct gpu_view *v)
+static void gpu_xml(const struct rk_sim_guest *g, const struct gpu_view *v)
 {
 	bool in = v->partition > 0;
 	const char *na = "N/A";
@@ -81,8 +80,10 @@ static void gpu_xml(const struct guest *g, const struct gpu_view *v)
 			   "\t\t\t</volatile>\n\t\t\t<aggregate>\n\t\t\t\t<sram_threshold_exceeded>No</sram_threshold_exceeded>\n\t\t\t</aggregate>\n"
 			   "\t\t\t<channel_repair_pending>No</channel_repair_pending>\n\t\t\t<tpc_repair_pending>No</tpc_repair_pending>\n"
 			   "\t\t\t<unrepairable_memory>No</unrepairable_memory>\n\t\t</ecc_errors>\n\t\t<remapped_rows>\n"
-			   "\t\t\t<remapped_row_pending>No</remapped_row_pending>\n\t\t\t<remapped_row_failure>No</remapped_row_failure>\n"
-			   "\t\t</remapped_rows>\n\t\t<temperature>\n\t\t\t<gpu_temp>37 C</gpu_temp>\n\t\t</temperature>\n"
+			   "\t\t\t<remapped_row_pending>No</remapped_row_pending>\n");
+	rk_str_addf(g->out, "\t\t\t<remapped_row_failure>%s</remapped_row_failure>\n\t\t</remapped_rows>\n",
+		    rk_sim_knob(g, "remap", v->index) ? "Yes" : "No");
+	rk_str_add(g->out, "\t\t<temperature>\n\t\t\t<gpu_temp>37 C</gpu_temp>\n\t\t</temperature>\n"
 			   "\t\t<gpu_power_readings>\n\t\t\t<average_power_draw>184.20 W</average_power_draw>\n\t\t</gpu_power_readings>\n");
 	rk_str_addf(g->out,
 		    "\t\t<fabric>\n\t\t\t<state>%s</state>\n\t\t\t<status>%s</status>\n\t\t\t<cliqueId>%s</cliqueId>\n\t\t\t<clusterUuid>%s</clusterUuid>\n"
@@ -94,7 +95,7 @@ static void gpu_xml(const struct guest *g, const struct gpu_view *v)
 		    in ? "Healthy" : na, in ? "Full" : na, in ? "False" : na, in ? "False" : na, in ? "False" : na, in ? "None" : na);
 }
 
-static void smi_xml(const struct guest *g)
+static void smi_xml(const struct rk_sim_guest *g)
 {
 	struct gpu_view v;
 
@@ -108,12 +109,12 @@ static void smi_xml(const struct guest *g)
 	rk_str_add(g->out, "</nvidia_smi_log>\n");
 }
 
-static void smi_row(const struct guest *g, int level, const char *key, const char *value)
+static void smi_row(const struct rk_sim_guest *g, int level, const char *key, const char *value)
 {
 	rk_str_addf(g->out, "%*s%-*s: %s\n", level * 4, "", 42 - level * 4, key, value);
 }
 
-static void smi_fabric(const struct guest *g, const struct gpu_view *v)
+static void smi_fabric(const struct rk_sim_guest *g, const struct gpu_view *v)
 {
 	static const char *const health[][2] = { { "Summary", "Healthy" }, { "Bandwidth", "Full" }, { "Route Recovery in progress", "False" },
 						 { "Route Unhealthy", "False" }, { "Access Timeout Recovery", "False" },
@@ -133,7 +134,7 @@ static void smi_fabric(const struct guest *g, const struct gpu_view *v)
 	smi_row(g, 3, "Partition Assigned", "N/A");
 }
 
-static void smi_text(const struct guest *g)
+static void smi_text(const struct rk_sim_guest *g)
 {
 	struct gpu_view v;
 	char number[32];
@@ -160,7 +161,7 @@ static void smi_text(const struct guest *g)
 	}
 }
 
-static void nvlink_heading(const struct guest *g, int i)
+static void nvlink_heading(const struct rk_sim_guest *g, int i)
 {
 	struct gpu_view v;
 
@@ -170,7 +171,7 @@ static void nvlink_heading(const struct guest *g, int i)
 
 enum { LINKS = 18 };
 
-static void nvlink_status(const struct guest *g)
+static void nvlink_status(const struct rk_sim_guest *g)
 {
 	for (int i = 0; i < g->tray->n_gpus; i++) {
 		nvlink_heading(g, i);
@@ -181,7 +182,7 @@ static void nvlink_status(const struct guest *g)
 	}
 }
 
-static void nvlink_errors(const struct guest *g)
+static void nvlink_errors(const struct rk_sim_guest *g)
 {
 	static const char *const rows[] = { "Malformed packet Errors: 0", "Buffer overrun Errors: 0", "Rx Errors: 0", "Local link integrity Errors: 0",
 					    "Link recovery successful events: 0", "Link recovery failed events: 0", "Total link recovery events: 0",
@@ -195,7 +196,7 @@ static void nvlink_errors(const struct guest *g)
 	}
 }
 
-static void topo(const struct guest *g)
+static void topo(const struct rk_sim_guest *g)
 {
 	for (int i = 0; i < g->tray->n_gpus; i++)
 		rk_str_addf(g->out, "\tGPU%d", i);
@@ -211,7 +212,7 @@ static void topo(const struct guest *g)
 /* ---- IMEX ----------------------------------------------------------------------------------------------------------------------- */
 
 /* The list a guest holds: a line per address. */
-static const char *imex_list(const struct guest *g, const char *tray)
+static const char *imex_list(const struct rk_sim_guest *g, const char *tray)
 {
 	char *key RK_CLEANUP_FREE = rk_xasprintf("imex:%s", tray);
 	const char *list = rk_sim_get(g->sim, key);
@@ -228,7 +229,7 @@ static const struct rk_vm *vm_at(const struct rk_site *site, const char *address
 }
 
 /* The VMs that this guest's list names, in its order; NULL when that is all. An address that is no VM's is skipped. */
-static const struct rk_vm *imex_node(const struct guest *g, size_t n)
+static const struct rk_vm *imex_node(const struct rk_sim_guest *g, size_t n)
 {
 	const char *at = imex_list(g, g->tray->name);
 
@@ -242,18 +243,20 @@ static const struct rk_vm *imex_node(const struct guest *g, size_t n)
 }
 
 /* A node is there when its guest answers, holds the same list, and its GPUs are in one and our NVLink partition. */
-static bool imex_ready(const struct guest *g, const struct rk_vm *vm)
+static bool imex_ready(const struct rk_sim_guest *g, const struct rk_vm *vm)
 {
 	const struct rk_tray *t = &g->site->trays[vm->tray];
-	char *up RK_CLEANUP_FREE = rk_xasprintf("up:%s", t->name);
+	char *up RK_CLEANUP_FREE = rk_xasprintf("up:%s", t->name), *down RK_CLEANUP_FREE = rk_xasprintf("imex-down:%s/0", t->name);
 
+	if (rk_sim_get(g->sim, down))
+		return false;
 	for (int i = 0; i < t->n_gpus; i++)
 		if (rk_sim_gpu_at(g->sim, g->site, t->first_gpu + i, false) != gpu_partition(g, 0))
 			return false;
 	return gpu_partition(g, 0) > 0 && rk_sim_get(g->sim, up) && strcmp(imex_list(g, t->name), imex_list(g, g->tray->name)) == 0;
 }
 
-static bool imex_all_ready(const struct guest *g)
+static bool imex_all_ready(const struct rk_sim_guest *g)
 {
 	const struct rk_vm *vm;
 
@@ -263,12 +266,12 @@ static bool imex_all_ready(const struct guest *g)
 	return true;
 }
 
-static void imex_config(const struct guest *g)
+static void imex_config(const struct rk_sim_guest *g)
 {
 	rk_str_add(g->out, imex_list(g, g->tray->name));
 }
 
-static void imex_json(const struct guest *g)
+static void imex_json(const struct rk_sim_guest *g)
 {
 	const struct rk_vm *a, *b;
 
@@ -284,7 +287,7 @@ static void imex_json(const struct guest *g)
 	rk_str_addf(g->out, "}, \"timestamp\": \"11/30/2026 06:00:00.000\", \"status\": \"%s\"}\n", imex_all_ready(g) ? "UP" : "DEGRADED");
 }
 
-static void imex_text(const struct guest *g)
+static void imex_text(const struct rk_sim_guest *g)
 {
 	const struct rk_vm *a, *b;
 
@@ -306,44 +309,57 @@ static void imex_text(const struct guest *g)
 
 /* ---- InfiniBand ------------------------------------------------------------------------------------------------------------------ */
 
-static bool link_up(const struct guest *g, int rail)
+bool rk_sim_rail_up(const struct rk_sim_guest *g, int rail)
 {
 	char *key RK_CLEANUP_FREE = rk_xasprintf("link:%s/%d", g->tray->name, rail);
 
 	return !rk_sim_get(g->sim, key);
 }
 
-static int rate_of(const struct guest *g, const struct rk_hca *h)
+int rk_sim_rate(const struct rk_sim_guest *g, int rail)
 {
+	const struct rk_hca *h = &g->site->hcas[g->tray->first_hca + rail];
+	int set = rk_sim_knob(g, "rate", rail);
+
 	int rate = h->fabric >= 0 ? g->site->fabrics[h->fabric].rate_gbps : 0;
 
+	if (set)
+		return set;
 	return rate ? rate : g->site->profiles[g->rack->profile].rate_gbps;
 }
 
-static void ibstat(const struct guest *g)
+int rk_sim_knob(const struct rk_sim_guest *g, const char *what, int number)
+{
+	char *key RK_CLEANUP_FREE = rk_xasprintf("%s:%s/%d", what, g->tray->name, number);
+	const char *value = rk_sim_get(g->sim, key);
+
+	return value ? atoi(value) : 0;
+}
+
+static void ibstat(const struct rk_sim_guest *g)
 {
 	for (int i = 0; i < g->tray->n_hcas; i++) {
 		const struct rk_hca *h = &g->site->hcas[g->tray->first_hca + i];
-		bool up = link_up(g, i);
+		bool up = rk_sim_rail_up(g, i);
 		rk_str_addf(g->out, "CA 'mlx5_%d'\n\tCA type: MT4131\n\tNumber of ports: 1\n\tFirmware version: " HCA_FIRMWARE "\n\tHardware version: 0\n"
 				    "\tNode GUID: 0x%016" PRIx64 "\n\tSystem image GUID: 0x%016" PRIx64 "\n\tPort 1:\n\t\tState: %s\n\t\tPhysical state: %s\n"
 				    "\t\tRate: %d\n\t\tBase lid: %d\n\t\tLMC: 0\n\t\tSM lid: 1\n\t\tCapability mask: 0xa741ec48\n\t\tPort GUID: 0x%016" PRIx64 "\n"
 				    "\t\tLink layer: InfiniBand\n",
-			    i, h->port_guid, h->port_guid, up ? "Active" : "Down", up ? "LinkUp" : "Polling", up ? rate_of(g, h) : 10,
+			    i, h->port_guid, h->port_guid, up ? "Active" : "Down", up ? "LinkUp" : "Polling", up ? rk_sim_rate(g, i) : 10,
 			    up ? g->tray->first_hca + i + 100 : 65535, h->port_guid);
 	}
 }
 
-static void ibv_devinfo(const struct guest *g)
+static void ibv_devinfo(const struct rk_sim_guest *g)
 {
 	for (int i = 0; i < g->tray->n_hcas; i++)
 		rk_str_addf(g->out, "hca_id:\tmlx5_%d\n\ttransport:\t\t\tInfiniBand (0)\n\tfw_ver:\t\t\t\t" HCA_FIRMWARE "\n\tphys_port_cnt:\t\t\t1\n"
 				    "\t\tport:\t1\n\t\t\tstate:\t\t\t%s\n\t\t\tmax_mtu:\t\t4096 (5)\n\t\t\tactive_mtu:\t\t4096 (5)\n\t\t\tsm_lid:\t\t\t1\n"
 				    "\t\t\tport_lid:\t\t%d\n\t\t\tport_lmc:\t\t0x00\n\t\t\tlink_layer:\t\tInfiniBand\n\n",
-			    i, link_up(g, i) ? "PORT_ACTIVE (4)" : "PORT_DOWN (1)", g->tray->first_hca + i + 100);
+			    i, rk_sim_rail_up(g, i) ? "PORT_ACTIVE (4)" : "PORT_DOWN (1)", g->tray->first_hca + i + 100);
 }
 
-static void ib_pkeys(const struct guest *g)
+static void ib_pkeys(const struct rk_sim_guest *g)
 {
 	uint16_t keys[64];
 
@@ -355,7 +371,19 @@ static void ib_pkeys(const struct guest *g)
 	}
 }
 
-static void ib_counters(const struct guest *g)
+/* Two looks, two seconds apart: what the port counts in that time. */
+static long counted(const struct rk_sim_guest *g, const char *counter, int rail, int sample)
+{
+	static const char *const rows[][2] = { { "SymbolErrorCounter", "errors" }, { "LinkDownedCounter", "flaps" }, { "PortXmitWait", "wait" } };
+
+	for (size_t i = 0; i < RK_ARRAY_SIZE(rows); i++) {
+		if (strcmp(rows[i][0], counter) == 0)
+			return 2L * sample * rk_sim_knob(g, rows[i][1], rail);
+	}
+	return 0;
+}
+
+static void ib_counters(const struct rk_sim_guest *g)
 {
 	static const char *const errors[] = { "SymbolErrorCounter", "LinkErrorRecoveryCounter", "LinkDownedCounter", "PortRcvErrors", "PortRcvRemotePhysicalErrors",
 					      "PortRcvSwitchRelayErrors", "PortXmitDiscards", "PortXmitConstraintErrors", "PortRcvConstraintErrors",
@@ -371,15 +399,15 @@ static void ib_counters(const struct guest *g)
 				rk_str_addf(g->out, "%s:", errors[e]);
 				for (size_t dots = strlen(errors[e]); dots < 32; dots++)
 					rk_str_addc(g->out, '.');
-				rk_str_add(g->out, "0\n");
+				rk_str_addf(g->out, "%ld\n", counted(g, errors[e], i, sample));
 			}
 		}
 }
 
-static void mlxlink(const struct guest *g)
+static void mlxlink(const struct rk_sim_guest *g)
 {
 	for (int i = 0; i < g->tray->n_hcas; i++) {
-		bool up = link_up(g, i);
+		bool up = rk_sim_rail_up(g, i);
 		rk_str_addf(g->out, "{\"result\": {\"output\": {\"Operational Info\": {\"Physical state\": \"%s\", \"Speed\": \"%s\", \"State\": \"%s\", \"Width\": \"%s\"}, "
 				    "\"Physical Counters and BER Info\": {\"Effective Physical BER\": \"15E-255\", \"Effective Physical Errors\": \"0\", "
 				    "\"Link Down Counter\": \"0\", \"Raw Physical BER\": \"4E-10\", \"Symbol BER\": \"15E-255\", \"Symbol Errors\": \"0\"}, "
@@ -392,27 +420,48 @@ static void mlxlink(const struct guest *g)
 
 /* ---- host ------------------------------------------------------------------------------------------------------------------------ */
 
-static void dmesg(const struct guest *g)
+/* What the driver logs of a GPU in trouble, and which recovery it asks for. */
+static void gpu_trouble(const struct rk_sim_guest *g, int gpu)
+{
+	static const struct {
+		int code;
+		const char *text;
+	} texts[] = { { 79, "GPU has fallen off the bus." }, { 149, "NETIR_LINK_EVT Fatal XC0 i0 Link 05 (0x004505c6 0x00000000 0x00000000 0x00000000)" },
+		      { 145, "RLW_REMAP Fatal XC0 i0 Link 05 (0x00000004 0x00000000 0x00000000 0x00000000)" }, { 48, "DBE (double bit error) ECC Error" },
+		      { 94, "Contained: SM (0x1)" } };
+	int code = rk_sim_knob(g, "xid", gpu);
+	const char *text = "error";
+
+	for (size_t i = 0; i < RK_ARRAY_SIZE(texts); i++)
+		text = texts[i].code == code ? texts[i].text : text;
+	if (code)
+		rk_str_addf(g->out, "[ 8123.%d41207] NVRM: Xid (PCI:%.7s): %d, %s\n", gpu, rk_sim_gpu_pci(g, gpu), code, text);
+}
+
+static void dmesg(const struct rk_sim_guest *g)
 {
 	rk_str_add(g->out, "[    0.000000] Booting Linux on physical CPU 0x0000000000 [0x410fd4f0]\n"
 			   "[   14.301882] NVRM: loading NVIDIA UNIX Open Kernel Module for aarch64  " DRIVER "  Release Build\n");
 	for (int i = 0; i < g->tray->n_hcas; i++)
 		rk_str_addf(g->out, "[   1%d.402211] mlx5_core %s: 504.112 Gb/s available PCIe bandwidth (32.0 GT/s PCIe x16 link)\n", 5 + i,
 			    g->site->hcas[g->tray->first_hca + i].pci ? g->site->hcas[g->tray->first_hca + i].pci : "0000:00:00.0");
+	for (int i = 0; i < g->tray->n_gpus; i++)
+		gpu_trouble(g, i);
 }
 
-static void services(const struct guest *g)
+static void services(const struct rk_sim_guest *g)
 {
+	bool imex_down = rk_sim_knob(g, "imex-down", 0) != 0;
 	static const char *const units[][4] = { { "nvidia-imex", "active", "running", "enabled" }, { "nvidia-persistenced", "active", "running", "enabled" },
 						{ "nvidia-dcgm", "active", "running", "enabled" }, { "nvidia-fabricmanager", "inactive", "dead", "disabled" },
 						{ "chrony", "active", "running", "enabled" }, { "imex-channel0", "active", "", "" } };
 
 	for (size_t i = 0; i < RK_ARRAY_SIZE(units); i++)
-		rk_str_addf(g->out, "%sId=%s.service\nLoadState=loaded\nActiveState=%s\nSubState=%s\nUnitFileState=%s\n", i ? "\n" : "", units[i][0], units[i][1],
-			    units[i][2], units[i][3]);
+		rk_str_addf(g->out, "%sId=%s.service\nLoadState=loaded\nActiveState=%s\nSubState=%s\nUnitFileState=%s\n", i ? "\n" : "", units[i][0],
+			    i == 0 && imex_down ? "failed" : units[i][1], i == 0 && imex_down ? "failed" : units[i][2], units[i][3]);
 }
 
-static void chrony(const struct guest *g)
+static void chrony(const struct rk_sim_guest *g)
 {
 	rk_str_add(g->out, "Reference ID    : 0A000001 (10.0.0.1)\nStratum         : 3\nRef time (UTC)  : Mon Nov 30 05:58:11 2026\n"
 			   "System time     : 0.000009120 seconds slow of NTP time\nLast offset     : -0.000004133 seconds\n"
@@ -420,7 +469,7 @@ static void chrony(const struct guest *g)
 			   "Root delay      : 0.000391022 seconds\nRoot dispersion : 0.000650331 seconds\nUpdate interval : 64.2 seconds\nLeap status     : Normal\n");
 }
 
-static void lscpu(const struct guest *g)
+static void lscpu(const struct rk_sim_guest *g)
 {
 	int cpus = g->site->profiles[g->rack->profile].cpus_per_tray, sockets = g->site->profiles[g->rack->profile].sockets;
 
@@ -432,7 +481,7 @@ static void lscpu(const struct guest *g)
 		    cpus, cpus - 1, sockets ? cpus / sockets : cpus, sockets);
 }
 
-static void storage(const struct guest *g)
+static void storage(const struct rk_sim_guest *g)
 {
 	for (int i = 0; i < g->tray->n_nvme; i++)
 		rk_str_addf(g->out, "Smart Log for NVME device:nvme%dn1 namespace-id:ffffffff\ncritical_warning\t\t\t: 0\ntemperature\t\t\t\t: %d\xc2\xb0" "C (%d Kelvin)\n"
@@ -441,12 +490,12 @@ static void storage(const struct guest *g)
 			    i, 38 + i, 311 + i);
 }
 
-static void quiet(const struct guest *g)
+static void quiet(const struct rk_sim_guest *g)
 {
 	(void)g;
 }
 
-static void hostname(const struct guest *g)
+static void hostname(const struct rk_sim_guest *g)
 {
 	rk_str_addf(g->out, "%s\n", g->vm ? g->vm->name : "localhost");
 }
@@ -454,7 +503,7 @@ static void hostname(const struct guest *g)
 /* The first row whose text is in the command answers; what nobody knows is "command not found". */
 static const struct {
 	const char *text;
-	void (*print)(const struct guest *g);
+	void (*print)(const struct rk_sim_guest *g);
 } tools[] = {
 	{ "nvidia-smi -q -x", smi_xml }, { "nvidia-smi -q", smi_text }, { "nvlink -s", nvlink_status }, { "nvlink -e", nvlink_errors }, { "topo -m", topo },
 	{ "nvidia-imex-ctl -N -j", imex_json }, { "nvidia-imex-ctl -N", imex_text }, { "nodes_config.cfg", imex_config }, { "/pkeys", ib_pkeys },
@@ -463,8 +512,14 @@ static const struct {
 	{ "true", quiet },
 };
 
-static void answer(const struct guest *g, const char *command, struct rk_ssh_result *result)
+static void answer(const struct rk_sim_guest *g, const char *command, struct rk_ssh_result *result)
 {
+	rk_sim_tool *measure = rk_sim_measure(command);
+
+	if (measure) {
+		result->status = measure(g, command);
+		return;
+	}
 	for (size_t i = 0; i < RK_ARRAY_SIZE(tools); i++)
 		if (strstr(command, tools[i].text)) {
 			tools[i].print(g);
@@ -503,7 +558,7 @@ int rk_sim_guest_run(struct rk_sim *sim, const struct rk_site *site, int tray, c
 		return rc;
 	if (!rk_sim_get(sim, up))
 		return rk_sim_leave(&call, rk_err_set(err, RK_UNREACHABLE, "the guest on tray %s does not answer", name), err);
-	const struct guest g = {
+	const struct rk_sim_guest g = {
 		.sim = sim,
 		.site = site,
 		.tray = &site->trays[tray],
