@@ -219,6 +219,10 @@ int rk_json_parse(const char *name, const char *text, size_t len, struct rk_json
 		blank++;
 	if (blank == len)
 		return rk_err_set(err, RK_INVALID, "%s:1:1: the file is empty", name);
+	/* jansson takes a NUL behind a number for the end of it; nothing here may hold one. */
+	const char *nul = memchr(text, '\0', len);
+	if (nul)
+		return rk_err_set(err, RK_INVALID, "%s: not valid JSON: a NUL byte at offset %zu", name, (size_t)(nul - text));
 	json_t *valid = json_loadb(text, len, JSON_REJECT_DUPLICATES | JSON_DECODE_ANY | JSON_DECODE_INT_AS_REAL, &e);
 	if (!valid)
 		return syntax_error(name, &e, err);

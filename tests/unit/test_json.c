@@ -245,9 +245,21 @@ static void a_hundred_problems_are_enough(void **state)
 	assert_string_equal(err.details[100], "and 50 more problems");
 }
 
+static void a_nul_byte_is_refused(void **state)
+{
+	static const char text[] = "{\"a\":[1,2.5\0,\"x\"]}";
+	RK_CLEANUP_ERR struct rk_err err = RK_ERR_INIT;
+	struct rk_json *json = NULL;
+
+	(void)state;
+	assert_int_equal(rk_json_parse("f", text, sizeof(text) - 1, &json, &err), RK_INVALID);
+	assert_string_equal(err.message, "f: not valid JSON: a NUL byte at offset 11");
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(a_nul_byte_is_refused),
 		cmocka_unit_test(nodes_know_line_and_column),
 		cmocka_unit_test(sixty_four_bit_identities_keep_every_bit),
 		cmocka_unit_test(absent_is_no_value_of_any_type),
