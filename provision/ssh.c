@@ -31,7 +31,8 @@ enum { SLICE_MS = 200, TRIES = 3, COMMAND_MAX = 120 << 10, KNOWN_HOSTS_MAX = 32 
 	    "diffie-hellman-group16-sha512,diffie-hellman-group18-sha512"
 #define CIPHERS "chacha20-poly1305@openssh.com,aes256-gcm@openssh.com,aes128-gcm@openssh.com,aes256-ctr,aes192-ctr,aes128-ctr"
 #define MACS "hmac-sha2-256-etm@openssh.com,hmac-sha2-512-etm@openssh.com,hmac-sha2-256,hmac-sha2-512"
-#define USER_KEYS "ssh-ed25519,ecdsa-sha2-nistp256,ecdsa-sha2-nistp384,ecdsa-sha2-nistp521,rsa-sha2-512,rsa-sha2-256"
+#define USER_KEYS "ssh-ed25519-cert-v01@openssh.com,ecdsa-sha2-nistp256-cert-v01@openssh.com,rsa-sha2-512-cert-v01@openssh.com," \
+		  "ssh-ed25519,ecdsa-sha2-nistp256,ecdsa-sha2-nistp384,ecdsa-sha2-nistp521,rsa-sha2-512,rsa-sha2-256"
 
 struct rk_ssh {
 	ssh_session session;
@@ -356,7 +357,7 @@ static int auth_loop(struct rk_ssh *ssh, ssh_key key, int64_t until, int *ret, s
 	}
 }
 
-static int auth_file(struct rk_ssh *ssh, const char *file, int64_t until, int *ret, struct rk_err *err)
+static int auth_file(struct rk_ssh *ssh, const char *file, struct rk_arena *arena, int64_t until, int *ret, struct rk_err *err)
 {
 	ssh_key key = NULL;
 
@@ -365,7 +366,13 @@ static int auth_file(struct rk_ssh *ssh, const char *file, int64_t until, int *r
 		rk_err_hint(err, "it must exist, be readable for you and have no passphrase; keys with one belong into the agent");
 		return RK_UNREACHABLE;
 	}
+	ssh_key cert = NULL;
+	/* OpenSSH's convention: FILE-cert.pub is the certificate of FILE. */
+	const char *beside = rk_arena_printf(arena, "%s-cert.pub", file);
+	if (access(beside, R_OK) == 0 && ssh_pki_import_cert_file(beside, &cert) == SSH_OK)
+		(void)!ssh_pki_copy_cert_to_privkey(cert, key);
 	int rc = auth_loop(ssh, key, until, ret, err);
+	ssh_key_free(cert);
 	ssh_key_free(key);
 	return rc;
 }
@@ -382,7 +389,7 @@ static int authenticate(struct rk_ssh *ssh, const struct open_ctx *open, struct 
 		const char *usual = rk_arena_printf(open->arena, "%s/.ssh/id_ed25519", home);
 		file = access(usual, R_OK) == 0 ? usual : NULL;
 	}
-	if (file && result != SSH_AUTH_SUCCESS && (rc = auth_file(ssh, file, until, &result, err)) != 0)
+	if (file && result != SSH_AUTH_SUCCESS && (rc = auth_file(ssh, file, open->arena, until, &result, err)) != 0)
 		return rc;
 	if (result == SSH_AUTH_SUCCESS)
 		return 0;
@@ -723,6 +730,12 @@ int rk_ssh_run(struct rk_ssh *ssh, const char *const *argv, const char *input, s
 	run_end(&run);
 	trace_result(ssh, result, rc);
 	return rc;
+}
+
+void rk_ssh_limit(struct rk_ssh *ssh, int idle_ms, int total_ms)
+{
+	ssh->limits.idle_ms = idle_ms;
+	ssh->limits.total_ms = total_ms;
 }
 
 void rk_ssh_result_clear(struct rk_ssh_result *result)

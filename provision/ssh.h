@@ -42,6 +42,8 @@ struct rk_remote {
 		   struct rk_err *err);
 	void *ctx;
 };
+/* Other limits for the commands that follow; ms. */
+void rk_ssh_limit(struct rk_ssh *ssh, int idle_ms, int total_ms);
 void rk_ssh_result_clear(struct rk_ssh_result *result);
 void rk_ssh_close(struct rk_ssh *ssh);
 void rk_shell_quote(struct rk_str *out, const char *arg); /* POSIX sh, one word */

@@ -148,6 +148,12 @@ int rk_vm_run(struct rk_vm_conn *conn, const char *const *argv, struct rk_ssh_re
 	return rk_ssh_run(conn->ssh, argv, NULL, 0, result, err);
 }
 
+void rk_vm_limit(struct rk_vm_conn *conn, int idle_ms, int total_ms)
+{
+	if (conn->ssh)
+		rk_ssh_limit(conn->ssh, idle_ms, total_ms);
+}
+
 void rk_vm_close(struct rk_vm_conn *conn)
 {
 	if (!conn)

@@ -8,7 +8,8 @@
 #include "inventory/base/str.h"
 #include "provision/health/rules.h"
 
-enum { PROBE_SECONDS = 60, PROBES_MAX = 64 };
+/* A probe may take a minute, or PATIENCE times as long as it usually does. */
+enum { PROBE_SECONDS = 60, PATIENCE = 5, PROBES_MAX = RK_COLLECTORS_MAX };
 
 /* A second form of the same answer; judged when it is in an evidence folder, not asked for beside the first one. */
 static const struct {
@@ -23,6 +24,7 @@ struct plan {
 	size_t n;
 	char nonce[17];
 	struct rk_str script;
+	int estimate, total, longest; /* seconds: what it usually takes, what it may take, what one probe may take */
 };
 
 static bool wanted(const struct rk_texts *level, const struct rk_collector *c)
@@ -38,15 +40,19 @@ static bool wanted(const struct rk_texts *level, const struct rk_collector *c)
 
 /* Markers go to both streams. The newline before the end marker ends an unfinished last line; it is taken off again. A probe may load
  * GPUs, so the time limit is enforced on the host; without `timeout` there the limit of the session holds. */
-static void add_probe(struct plan *p, const struct rk_collector *c, bool deep)
+static void add_probe(struct plan *p, const struct rk_collector *c)
 {
 	struct rk_str quoted RK_CLEANUP_STR = RK_STR_INIT;
+	int limit = c->seconds * PATIENCE > PROBE_SECONDS ? c->seconds * PATIENCE : PROBE_SECONDS;
 
 	rk_shell_quote(&quoted, c->command);
 	rk_str_addf(&p->script, "m() { printf '%%s\\n' \"$1\"; printf '%%s\\n' \"$1\" >&2; }\nm '@@racksh:%s:begin %s'\n", p->nonce, c->name);
 	rk_str_addf(&p->script, "if command -v timeout >/dev/null 2>&1; then timeout %d sh -c %s; else sh -c %s; fi </dev/null\nrc=$?\n",
-		    deep ? 20 * PROBE_SECONDS : PROBE_SECONDS, rk_str_text(&quoted), rk_str_text(&quoted));
+		    limit, rk_str_text(&quoted), rk_str_text(&quoted));
 	rk_str_addf(&p->script, "printf '\\n'; printf '\\n' >&2; m \"@@racksh:%s:end %s $rc\"\n", p->nonce, c->name);
+	p->estimate += c->seconds ? c->seconds : 1;
+	p->total += limit;
+	p->longest = limit > p->longest ? limit : p->longest;
 }
 
 static int make_plan(const struct rk_hprofile *profile, const char *level, struct plan *p, struct rk_err *err)
@@ -60,13 +66,14 @@ static int make_plan(const struct rk_hprofile *profile, const char *level, struc
 		return rk_err_set(err, RK_FAILED, "cannot get random bytes for the markers");
 	snprintf(p->nonce, sizeof(p->nonce), "%016llx", (unsigned long long)random);
 	rk_str_add(&p->script, "export LC_ALL=C LANG=C\n");
-	const struct rk_texts *names = &profile->levels[at], *before = &profile->levels[RK_LEVEL_STANDARD];
+	const struct rk_texts *names = &profile->levels[at];
+	size_t place;
 	for (size_t i = 0; i < names->n && p->n < PROBES_MAX; i++) {
-		const struct rk_collector *c = rk_collector_find(names->items[i]);
+		const struct rk_collector *c = rk_hprofile_collector(profile, names->items[i], &place);
 		if (!wanted(names, c))
 			continue;
 		p->probes[p->n++] = c;
-		add_probe(p, c, !rk_texts_have(before, c->name));
+		add_probe(p, c);
 	}
 	return 0;
 }
@@ -155,8 +162,10 @@ static int ask_twin(const struct plan *p, struct rk_vm_conn *conn, struct rk_are
 
 static int ask_vm(const struct plan *p, struct rk_vm_conn *conn, struct rk_arena *arena, struct rk_target *t, struct rk_err *err)
 {
+	enum { SLACK = 30 };
 	const char *argv[] = { "sh", "-c", rk_str_text(&p->script), NULL };
 	struct rk_ssh_result result = { .status = -1 };
+	rk_vm_limit(conn, (p->longest + SLACK) * 1000, (p->total + SLACK) * 1000);
 	int rc = rk_vm_run(conn, argv, &result, err);
 
 	/* Even when the session broke, what came before counts. */
@@ -240,6 +249,20 @@ static void describe(const struct rk_site *site, int vm_at, size_t n_probes, str
 	fill_expect(site, vm, &t->expect);
 }
 
+/* Measurements take minutes: say how many before they begin. They run one after another on each target, and on all targets at once. */
+static void announce(struct rk_world *world, const struct plan *plan, size_t n)
+{
+	enum { WORTH_SAYING = 60 };
+	int jobs = world->jobs > 0 ? world->jobs : 64;
+	size_t turns = (n + (size_t)jobs - 1) / (size_t)jobs;
+	char text[96];
+
+	if (!world->progress || world->sim || plan->estimate < WORTH_SAYING)
+		return;
+	snprintf(text, sizeof(text), "measuring %zu targets takes about %zu minutes", n, (turns * (size_t)plan->estimate + 59) / 60);
+	world->progress(world->progress_ctx, text);
+}
+
 int rk_collect(struct rk_world *world, const struct rk_hprofile *profile, const char *level, const int *vms, size_t n, struct rk_arena *arena,
 	       struct rk_target **ret, struct rk_err *err)
 {
@@ -253,6 +276,7 @@ int rk_collect(struct rk_world *world, const struct rk_hprofile *profile, const 
 		describe(world->site, vms[i], plan.n, arena, &job.targets[i]);
 		job.arenas[i] = rk_arena_new();
 	}
+	announce(world, &plan, n);
 	rk_fanout(n, world->jobs > 0 ? world->jobs : 64, collect_one, &job);
 	for (size_t i = 0; i < n; i++)
 		rk_arena_adopt(arena, job.arenas[i]);

@@ -254,24 +254,39 @@ static const char *trimmed(struct rk_arena *arena, const char *status)
 	return begin;
 }
 
-/* "ibstat.stdout" -> the collector's place in the table and which of its files it is; false for other files. */
-static bool known_file(const char *name, const struct rk_collector *all, size_t n, size_t *ret_collector, size_t *ret_kind)
+/* "ibstat.stdout" -> "ibstat" and which of its files it is; false for other files. Names of collectors a profile adds are taken as well. */
+static bool known_file(const char *name, struct rk_arena *arena, const char **ret_collector, size_t *ret_kind)
 {
 	static const char *const kinds[] = { ".stdout", ".stderr", ".status" };
 
 	for (size_t k = 0; k < RK_ARRAY_SIZE(kinds); k++) {
-		if (!rk_ends_with(name, kinds[k]))
+		if (!rk_ends_with(name, kinds[k]) || !safe_name(name))
 			continue;
-		size_t len = strlen(name) - strlen(kinds[k]);
-		for (size_t i = 0; i < n; i++) {
-			if (strlen(all[i].name) != len || strncmp(all[i].name, name, len) != 0)
-				continue;
-			*ret_collector = i;
-			*ret_kind = k;
-			return true;
-		}
+		const char *stem = rk_arena_strndup(arena, name, strlen(name) - strlen(kinds[k]));
+		const struct rk_collector *c = rk_collector_find(stem);
+		*ret_collector = c ? c->name : stem;
+		*ret_kind = k;
+		return *stem != '\0';
 	}
 	return false;
+}
+
+/* The answer of that collector, a new one at the end when there is none yet; NULL when there are too many. */
+static struct rk_evidence *answer_of(struct rk_target *t, const char *collector)
+{
+	for (size_t i = 0; i < t->n_evidence; i++) {
+		if (strcmp(t->evidence[i].collector, collector) == 0)
+			return &t->evidence[i];
+	}
+	if (t->n_evidence == RK_COLLECTORS_MAX)
+		return NULL;
+	t->evidence[t->n_evidence] = (struct rk_evidence){ .collector = collector, .out = "", .err = "" };
+	return &t->evidence[t->n_evidence++];
+}
+
+static int by_collector(const void *a, const void *b)
+{
+	return strcmp(((const struct rk_evidence *)a)->collector, ((const struct rk_evidence *)b)->collector);
 }
 
 static int load_file(int folder, const char *name, size_t kind, struct rk_arena *arena, struct rk_evidence *e, struct rk_err *err)
@@ -288,37 +303,29 @@ static int load_file(int folder, const char *name, size_t kind, struct rk_arena 
 	return rc;
 }
 
-/* The folder is listed once instead of asking for each file that could be there. Answers come in the order of the collectors. */
+/* The folder is listed once instead of asking for each file that could be there. Answers come in the order of their names. */
 static int load_target(const char *dir, struct rk_arena *arena, struct rk_target *t, struct rk_err *err)
 {
 	char *path RK_CLEANUP_FREE = rk_xasprintf("%s/%s", dir, t->name);
 	int fd = open(path, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC), rc = 0;
 	DIR *d = fd >= 0 ? fdopendir(fd) : NULL;
-	size_t n, collector, kind;
-	const struct rk_collector *all = rk_collectors(&n);
+	const char *collector;
+	size_t kind;
 
 	if (!d && errno == ENOENT)
 		return 0;
 	if (!d)
 		return rk_err_set(err, RK_INVALID, "\"%s\" is not a folder that can be read: %s", path, strerror(errno));
-	struct rk_evidence *found = rk_arena_array(arena, n, sizeof(*found));
+	t->evidence = rk_arena_array(arena, RK_COLLECTORS_MAX, sizeof(*t->evidence));
 	for (struct dirent *entry; !rc && (entry = readdir(d)) != NULL;) {
-		if (!known_file(entry->d_name, all, n, &collector, &kind))
-			continue;
-		found[collector].collector = all[collector].name;
-		rc = load_file(fd, entry->d_name, kind, arena, &found[collector], err);
+		struct rk_evidence *e = known_file(entry->d_name, arena, &collector, &kind) ? answer_of(t, collector) : NULL;
+		if (e)
+			rc = load_file(fd, entry->d_name, kind, arena, e, err);
 	}
 	closedir(d);
 	if (rc)
 		return rk_err_while(err, "\"%s\"", path);
-	t->evidence = rk_arena_array(arena, n, sizeof(*t->evidence));
-	for (size_t i = 0; i < n; i++) {
-		if (!found[i].collector)
-			continue;
-		found[i].out = found[i].out ? found[i].out : "";
-		found[i].err = found[i].err ? found[i].err : "";
-		t->evidence[t->n_evidence++] = found[i];
-	}
+	qsort(t->evidence, t->n_evidence, sizeof(*t->evidence), by_collector);
 	return 0;
 }
 

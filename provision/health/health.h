@@ -55,9 +55,11 @@ struct rk_collector {
 	const char *name;                 /* CLI.md */
 	const char *command;              /* fixed text for sh, no outside data in it; NULL: not from a shell on the target */
 	void (*parse)(const struct rk_evidence *evidence, struct rk_metrics *ret);
+	int seconds;                      /* how long it usually takes; 0: a moment */
 };
 const struct rk_collector *rk_collector_find(const char *name);
 const struct rk_collector *rk_collectors(size_t *ret_n);
+enum { RK_COLLECTORS_MAX = 64 };          /* with those of a profile */
 
 /* Profile: racksh-profile(5). Built-in by name, or a file. */
 struct rk_hprofile;

@@ -292,7 +292,49 @@ static void read_bool(struct chain *c, const struct rk_rule *rule, const char *k
 		rk_diag_at(&c->diags[doc], node, RK_AT_VALUE, "\"%s\" is %s, expected true or false", key, rk_jtype_name(node->type));
 }
 
-static void check_collectors(struct rk_diags *diags, const struct rk_jnode *node, const struct rk_texts *texts)
+const struct rk_own_collector *rk_hprofile_own(const struct rk_hprofile *p, const char *name)
+{
+	for (size_t i = 0; i < p->n_own; i++) {
+		if (strcmp(p->own[i].base.name, name) == 0)
+			return &p->own[i];
+	}
+	return NULL;
+}
+
+const struct rk_collector *rk_hprofile_collector(const struct rk_hprofile *p, const char *name, size_t *ret_place)
+{
+	size_t n;
+	const struct rk_collector *all = rk_collectors(&n), *builtin_one = rk_collector_find(name);
+	const struct rk_own_collector *own = builtin_one ? NULL : rk_hprofile_own(p, name);
+
+	*ret_place = builtin_one ? (size_t)(builtin_one - all) : own ? n + (size_t)(own - p->own) : 0;
+	return builtin_one ? builtin_one : own ? &own->base : NULL;
+}
+
+/* Each collector as the nearest document describes it; null removes it. */
+static void read_own(struct chain *c, struct rk_hprofile *p)
+{
+	size_t builtin_ones;
+
+	(void)rk_collectors(&builtin_ones);
+	p->own = rk_arena_array(p->arena, RK_COLLECTORS_MAX, sizeof(*p->own));
+	for (size_t i = 0; i < c->n; i++) {
+		RK_JEACH(item, rk_jget(root(c, i), "collectors")) {
+			bool nearer = false;
+			for (size_t k = 0; k < i; k++)
+				nearer |= rk_jget(rk_jget(root(c, k), "collectors"), item->key) != NULL;
+			if (nearer || item->type == RK_JNULL)
+				continue;
+			if (p->n_own == RK_COLLECTORS_MAX - builtin_ones) {
+				rk_diag_at(&c->diags[i], item, RK_AT_KEY, "more than %zu collectors of a site", p->n_own);
+				return;
+			}
+			rk_own_read(item, p->arena, &c->diags[i], &p->own[p->n_own++]);
+		}
+	}
+}
+
+static void check_collectors(const struct rk_hprofile *p, struct rk_diags *diags, const struct rk_jnode *node, const struct rk_texts *texts)
 {
 	size_t n;
 	const struct rk_collector *all = rk_collectors(&n);
@@ -301,7 +343,7 @@ static void check_collectors(struct rk_diags *diags, const struct rk_jnode *node
 	for (size_t i = 0; i < n && i < RK_ARRAY_SIZE(names); i++)
 		names[i] = all[i].name;
 	for (size_t i = 0; i < texts->n; i++) {
-		if (rk_collector_find(texts->items[i]))
+		if (rk_collector_find(texts->items[i]) || rk_hprofile_own(p, texts->items[i]))
 			continue;
 		const char *near = rk_near_name(texts->items[i], names, n);
 		rk_diag_at(diags, node, RK_AT_VALUE, "unknown collector \"%s\"", texts->items[i]);
@@ -310,8 +352,9 @@ static void check_collectors(struct rk_diags *diags, const struct rk_jnode *node
 	}
 }
 
-static void read_rule(struct chain *c, struct rk_arena *arena, const char *id, const struct rk_jnode *at, size_t at_doc, struct rk_rule *rule)
+static void read_rule(struct chain *c, const struct rk_hprofile *p, const char *id, const struct rk_jnode *at, size_t at_doc, struct rk_rule *rule)
 {
+	struct rk_arena *arena = p->arena;
 	size_t doc;
 
 	rule->id = rk_arena_strdup(arena, id);
@@ -321,7 +364,7 @@ static void read_rule(struct chain *c, struct rk_arena *arena, const char *id, c
 	const struct rk_jnode *node = rule_key(c, id, "collector", &doc);
 	read_texts(arena, &c->diags[doc < c->n ? doc : 0], node, &rule->collectors);
 	if (node)
-		check_collectors(&c->diags[doc], node, &rule->collectors);
+		check_collectors(p, &c->diags[doc], node, &rule->collectors);
 	node = rule_key(c, id, "value", &doc);
 	read_value(arena, &c->diags[doc], node, rule);
 	node = rule_key(c, id, "warn_values", &doc);
@@ -403,7 +446,7 @@ static void read_rules(struct chain *c, struct rk_hprofile *p)
 				rk_diag_at(&c->diags[i], rule, RK_AT_VALUE, "rule \"%s\" is %s, expected an object", rule->key, rk_jtype_name(rule->type));
 			check_rule_keys(&c->diags[i], rule);
 			if (rule->type == RK_JOBJECT && !older && nearest->type == RK_JOBJECT)
-				read_rule(c, p->arena, rule->key, rule, i, &p->rules[p->n_rules++]);
+				read_rule(c, p, rule->key, rule, i, &p->rules[p->n_rules++]);
 		}
 	}
 }
@@ -419,7 +462,7 @@ static void read_levels(struct chain *c, struct rk_hprofile *p)
 		if (node)
 			read_texts(p->arena, &c->diags[doc - 1], node, &own);
 		if (node)
-			check_collectors(&c->diags[doc - 1], node, &own);
+			check_collectors(p, &c->diags[doc - 1], node, &own);
 		const struct rk_texts *before = level ? &p->levels[level - 1] : &own;
 		all->items = rk_arena_array(p->arena, before->n + own.n + 1, sizeof(*all->items));
 		for (size_t i = 0; level && i < before->n; i++)
@@ -435,7 +478,8 @@ static void check_documents(struct chain *c)
 {
 	static const struct rk_jfield fields[] = {
 		{ "apiVersion", RK_JSTRING, true }, { "kind", RK_JSTRING, true }, { "name", RK_JSTRING, true }, { "inherits", RK_JSTRING, false },
-		{ "description", RK_JSTRING, false }, { "levels", RK_JOBJECT, false }, { "rules", RK_JOBJECT, false },
+		{ "description", RK_JSTRING, false }, { "levels", RK_JOBJECT, false }, { "collectors", RK_JOBJECT, false },
+		{ "rules", RK_JOBJECT, false },
 	};
 	static const struct rk_jfield level_fields[] = { { "quick", RK_JARRAY, false }, { "standard", RK_JARRAY, false }, { "deep", RK_JARRAY, false } };
 
@@ -481,6 +525,7 @@ int rk_hprofile_load(const char *name_or_path, struct rk_hprofile **ret, struct 
 	p->name = rk_arena_strdup(p->arena, name ? name : name_or_path);
 	p->inherits = rk_arena_strdup(p->arena, rk_jstr(rk_jget(root(&c, 0), "inherits")));
 	p->description = rk_arena_strdup(p->arena, rk_jstr(rk_jget(root(&c, 0), "description")));
+	read_own(&c, p);
 	read_levels(&c, p);
 	read_rules(&c, p);
 	check_references(&c, p);

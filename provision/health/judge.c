@@ -41,21 +41,26 @@ static void sort_metrics(struct rk_metrics *m)
 }
 
 /* What does not run at the level is not looked at. */
-static void read_target(struct rk_target_metrics *t, const struct rk_target *target, const struct rk_texts *level, struct rk_arena *arena,
+static void read_target(struct rk_target_metrics *t, const struct rk_target *target, const struct rk_judge *j, struct rk_arena *arena,
 			bool *ret_reached)
 {
+	const struct rk_texts *level = &j->profile->levels[j->level];
+
 	t->target = target;
 	t->of = rk_arena_array(arena, target->n_evidence + 1, sizeof(*t->of));
 	t->reason = rk_arena_array(arena, target->n_evidence + 1, sizeof(*t->reason));
 	for (size_t i = 0; i < target->n_evidence; i++) {
 		const struct rk_evidence *e = &target->evidence[i];
 		const struct rk_collector *c = rk_collector_find(e->collector);
+		const struct rk_own_collector *own = c ? NULL : rk_hprofile_own(j->profile, e->collector);
 		t->of[i].arena = arena;
 		t->reason[i] = rk_probe_reason(e, arena);
 		*ret_reached |= !t->reason[i] || !rk_starts_with(t->reason[i], "unreachable");
 		/* What a failed probe printed before it failed still counts. */
 		if (c && rk_texts_have(level, c->name))
 			c->parse(e, &t->of[i]);
+		if (own && rk_texts_have(level, e->collector))
+			rk_own_parse(own, e, &t->of[i]);
 		sort_metrics(&t->of[i]);
 	}
 }
@@ -71,10 +76,8 @@ static void read_part(void *ctx, size_t part)
 {
 	struct reading *r = ctx;
 
-	const struct rk_texts *level = &r->j->profile->levels[r->j->level];
-
 	for (size_t i = part; i < r->j->n; i += r->parts)
-		read_target(&r->j->targets[i], &r->targets[i], level, r->arenas[part], &r->j->reached[i]);
+		read_target(&r->j->targets[i], &r->targets[i], r->j, r->arenas[part], &r->j->reached[i]);
 }
 
 /* Parsing is most of the work, and targets know nothing of each other. */
@@ -100,15 +103,13 @@ static void read_targets(struct rk_judge *j, const struct rk_target *targets)
 /* Which answers each rule looks at, by number instead of by name. */
 static void index_sources(struct rk_judge *j, const struct rk_target *targets)
 {
-	size_t n;
-	const struct rk_collector *all = rk_collectors(&n);
+	size_t place;
 	unsigned char (*of)[RK_COLLECTORS_MAX] = rk_arena_array(j->arena, j->n + 1, sizeof(*of));
 
 	for (size_t i = 0; i < j->n; i++) {
 		for (size_t e = 0; e < targets[i].n_evidence && e < UCHAR_MAX; e++) {
-			const struct rk_collector *c = rk_collector_find(targets[i].evidence[e].collector);
-			if (c)
-				of[i][c - all] = (unsigned char)(e + 1);
+			if (rk_hprofile_collector(j->profile, targets[i].evidence[e].collector, &place))
+				of[i][place] = (unsigned char)(e + 1);
 		}
 	}
 	j->evidence_of = (const unsigned char (*)[RK_COLLECTORS_MAX])of;
@@ -117,9 +118,8 @@ static void index_sources(struct rk_judge *j, const struct rk_target *targets)
 		const struct rk_texts *names = &j->profile->rules[r].collectors;
 		struct rk_source_list *list = &j->sources[r];
 		for (size_t c = 0; c < names->n && list->n < RK_ARRAY_SIZE(list->items); c++) {
-			const struct rk_collector *found = rk_collector_find(names->items[c]);
-			if (found && rk_texts_have(&j->profile->levels[j->level], names->items[c]))
-				list->items[list->n++] = (unsigned char)(found - all);
+			if (rk_hprofile_collector(j->profile, names->items[c], &place) && rk_texts_have(&j->profile->levels[j->level], names->items[c]))
+				list->items[list->n++] = (unsigned char)place;
 		}
 	}
 }

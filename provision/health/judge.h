@@ -2,7 +2,7 @@
 #pragma once
 #include "provision/health/rules.h"
 
-enum { RK_INSTANCES_MAX = 4096, RK_SOURCES_MAX = 4, RK_COLLECTORS_MAX = 64 };
+enum { RK_INSTANCES_MAX = 4096, RK_SOURCES_MAX = 4 };
 
 /* What one rule says about one target. */
 struct rk_outcome {

@@ -4,6 +4,8 @@
  *  "levels":{"quick":["nvidia-smi-xml"],"standard":["topo"],"deep":["gemm"]},       each level adds to the one before
  *  "rules":{"gpu.count":{...}}}
  *
+ * "collectors" adds collectors of the site: see own.h.
+ *
  * `inherits` is a deep merge: a key given here wins, null removes a rule or a key of a rule, arrays are replaced.
  * Keys of a rule:
  *   level       quick | standard | deep: judged at this level and the deeper ones (quick)
@@ -34,7 +36,7 @@
  *   cause       root cause this fault stands for (cause.c: causes[])
  *   message, hint, source */
 #pragma once
-#include "provision/health/health.h"
+#include "provision/health/own.h"
 
 enum rk_level { RK_LEVEL_QUICK, RK_LEVEL_STANDARD, RK_LEVEL_DEEP, RK_LEVELS };
 enum rk_verdict { RK_V_SKIPPED, RK_V_PASS, RK_V_WARN, RK_V_UNKNOWN, RK_V_FAIL }; /* better to worse */
@@ -62,9 +64,14 @@ struct rk_hprofile {
 	struct rk_arena *arena;
 	const char *name, *description, *inherits;
 	struct rk_texts levels[RK_LEVELS]; /* cumulative */
+	struct rk_own_collector *own; /* collectors of the site */
+	size_t n_own;
 	struct rk_rule *rules;
 	size_t n_rules;
 };
+/* Built-in or the profile's own; NULL when there is none. *ret_place: a number that is different for each, below RK_COLLECTORS_MAX. */
+const struct rk_collector *rk_hprofile_collector(const struct rk_hprofile *profile, const char *name, size_t *ret_place);
+const struct rk_own_collector *rk_hprofile_own(const struct rk_hprofile *profile, const char *name);
 
 /* False for another word. */
 bool rk_level_parse(const char *text, enum rk_level *ret);
