@@ -84,5 +84,6 @@ struct rk_power_result {
 };
 /* Follows the plan's times; results[i] per step (in the arena). Before every step leaks and coolant of its rack are read: a leak is kept, the tray
  * forced off, and nothing more is switched on. One at a time per rack (a lease names who). 0; RK_PARTIAL: some targets failed or it was stopped half
- * way; RK_UNHEALTHY: an interlock before anything was switched; RK_CANCELLED. */
+ * way; RK_UNHEALTHY: an interlock before anything was switched; RK_CANCELLED. Compute trays that were switched off are marked offline until they are
+ * switched on again. */
 int rk_power_run(struct rk_world *world, const struct rk_power_plan *plan, struct rk_arena *arena, struct rk_power_result *results, struct rk_err *err);

@@ -29,25 +29,32 @@ struct planner {
 /* ---- selections ------------------------------------------------------------------------------------------------------------------------ */
 
 /* Racks stand for all their trays. */
-static int select_trays(const struct rk_site *site, const char *selection, const char *except, struct rk_arena *arena, bool *trays, struct rk_err *err)
+static int mark_trays(const struct rk_site *site, const char *selection, struct rk_arena *arena, bool *trays, bool value, struct rk_err *err)
 {
 	RK_CLEANUP_ERR struct rk_err first = RK_ERR_INIT;
 	int *found;
 	size_t n;
-	int rc = rk_select_racks(site, selection, except, arena, &found, &n, &first);
+	int rc = rk_select_racks(site, selection, NULL, arena, &found, &n, &first);
 
 	for (size_t i = 0; !rc && i < n; i++)
-		memset(trays + site->racks[found[i]].first_tray, 1, (size_t)site->racks[found[i]].n_trays);
+		memset(trays + site->racks[found[i]].first_tray, value, (size_t)site->racks[found[i]].n_trays);
 	if (!rc)
 		return 0;
 	if (rc != RK_NOT_FOUND) {
 		rk_err_move(err, &first);
 		return rc;
 	}
-	rc = rk_select_trays(site, selection, except, arena, &found, &n, err);
+	rc = rk_select_trays(site, selection, NULL, arena, &found, &n, err);
 	for (size_t i = 0; !rc && i < n; i++)
-		trays[found[i]] = true;
+		trays[found[i]] = value;
 	return rc;
+}
+
+static int select_trays(const struct rk_site *site, const char *selection, const char *except, struct rk_arena *arena, bool *trays, struct rk_err *err)
+{
+	int rc = mark_trays(site, selection, arena, trays, true, err);
+
+	return rc || !except ? rc : mark_trays(site, except, arena, trays, false, err);
 }
 
 int rk_power_racks(const struct rk_site *site, const char *selection, const char *except, struct rk_arena *arena, bool **ret, struct rk_err *err)
@@ -108,6 +115,10 @@ static const char *must_stay_off(const struct planner *p, int tray)
 		return rk_arena_printf(p->arena, "leak: %s", leak);
 	if (leaks_in(p, &p->site->racks[t->rack]) >= RK_LEAK_ALARM_TRAYS)
 		return "leak alarm of the rack";
+	/* Without all of its switch trays the rack is no NVLink domain of full bandwidth, and a wet one must not come on. */
+	for (int s = 0; s < RK_SWITCHES_MAX; s++)
+		if (p->now->switches[t->rack][s].leak)
+			return rk_arena_printf(p->arena, "%s-nvsw%d leaks: %s", p->site->racks[t->rack].name, s + 1, p->now->switches[t->rack][s].leak);
 	return NULL;
 }
 
@@ -227,9 +238,7 @@ static bool stays_on(const struct planner *p, int rack, const int *trays, int n)
 
 static void plan_on(struct planner *p, int rack, const int *trays, int n, int *switch_at)
 {
-	const char *why = leaks_in(p, &p->site->racks[rack]) >= RK_LEAK_ALARM_TRAYS ? "leak alarm of the rack" : NULL;
-
-	if (!n || why)
+	if (!n)
 		return;
 	size_t switches = add_switches(p, rack, *switch_at);
 	add_waves(p, rack, trays, n, switches ? *switch_at + p->options.switch_s : *switch_at);

@@ -86,12 +86,37 @@ static void switch_one(void *ctx, size_t i)
 	switch_target(b->r, &b->step->targets[i], b->step->on, b->r->plan->force, arena, &b->errors[i]);
 }
 
+/* Trays that racksh switched off are offline for placement until it switched them on again. */
+static void mark_switched(struct runner *r, const struct rk_power_step *s, const struct rk_err *errors)
+{
+	static const char mark[] = "powered off";
+	const struct rk_site *site = r->bmc->site;
+	RK_CLEANUP_ERR struct rk_err err = RK_ERR_INIT;
+	int rc = s->switches ? RK_CANCELLED : rk_store_begin(r->world->store, -1, &err);
+
+	if (rc)
+		return;
+	for (size_t i = 0; i < s->n && !rc; i++) {
+		const struct rk_tray *t = &site->trays[s->targets[i].tray];
+		bool ours = !t->offline || strcmp(t->offline, mark) == 0;
+		if (!errors[i].rc && ours && s->on != !t->offline)
+			rc = rk_store_set_tray_offline(r->world->store, t->name, s->on ? NULL : mark, &err);
+	}
+	if (rc)
+		rk_store_rollback(r->world->store);
+	else
+		rc = rk_store_commit(r->world->store, &err);
+	if (rc)
+		rk_err_detail(r->err, "the mark \"%s\" could not be kept: %s", mark, err.message);
+}
+
 static void switch_all(struct runner *r, const struct rk_power_step *s, struct rk_power_result *result)
 {
 	struct batch b = { r, s, rk_arena_array(r->arena, s->n + 1, sizeof(*b.errors)) };
 	int failed = 0;
 
 	rk_fanout(s->n, r->world->jobs, switch_one, &b);
+	mark_switched(r, s, b.errors);
 	for (size_t i = 0; i < s->n; i++) {
 		if (b.errors[i].rc) {
 			const char *name = rk_bmc_name(r->bmc->site, &s->targets[i], r->arena);
@@ -110,20 +135,20 @@ static void switch_all(struct runner *r, const struct rk_power_step *s, struct r
 /* ---- interlocks ------------------------------------------------------------------------------------------------------------------------ */
 
 /* A leaking tray is marked, the site's hook told, and the tray forced off. */
-static void contain(struct runner *r, int tray, const struct rk_bmc_reading *reading)
+static void contain(struct runner *r, const struct rk_bmc_target *target, const struct rk_bmc_reading *reading)
 {
 	const struct rk_site *site = r->bmc->site;
-	const struct rk_tray *t = &site->trays[tray];
 	struct rk_arena *arena RK_CLEANUP_ARENA = rk_arena_new();
 	RK_CLEANUP_ERR struct rk_err err = RK_ERR_INIT;
-	const struct rk_bmc_target target = { tray, t->rack, 0 };
-	const struct rk_hook_fact facts[] = { { "TRAY", t->name }, { "RACK", site->racks[t->rack].name }, { "LEAK", reading->leak } };
+	const char *name = rk_bmc_name(site, target, arena);
+	const struct rk_hook_fact facts[] = { { "TRAY", name }, { "RACK", site->racks[target->rack].name }, { "LEAK", reading->leak } };
 
-	rk_err_detail(r->err, "%s: leak: %s", t->name, reading->leak);
-	rk_store_set_tray_leak(r->world->store, t->name, reading->leak, NULL);
+	rk_err_detail(r->err, "%s: leak: %s", name, reading->leak);
+	if (target->tray != RK_NONE)
+		rk_store_set_tray_leak(r->world->store, name, reading->leak, NULL);
 	rk_hook_run(r->world, "leak", facts, RK_ARRAY_SIZE(facts), NULL);
-	if (reading->power != RK_POWER_OFF && switch_target(r, &target, false, true, arena, &err))
-		rk_err_detail(r->err, "%s: could not be forced off: %s", t->name, err.message);
+	if (reading->power != RK_POWER_OFF && switch_target(r, target, false, true, arena, &err))
+		rk_err_detail(r->err, "%s: could not be forced off: %s", name, err.message);
 }
 
 /* Why the step must not be taken, or NULL. */
@@ -131,21 +156,23 @@ static const char *interlock(struct runner *r, const struct rk_power_step *s)
 {
 	const struct rk_site *site = r->bmc->site;
 	const struct rk_rack *rack = &site->racks[s->rack];
-	size_t n = (size_t)rack->n_trays;
+	int switches = site->profiles[rack->profile].switch_trays;
+	size_t n = (size_t)(rack->n_trays + (switches < RK_SWITCHES_MAX ? switches : RK_SWITCHES_MAX));
 	struct rk_bmc_target *targets = rk_arena_array(r->arena, n + 1, sizeof(*targets));
 	struct rk_bmc_reading *readings = rk_arena_array(r->arena, n + 1, sizeof(*readings));
 	struct rk_err *errors = rk_arena_array(r->arena, n + 1, sizeof(*errors));
 	const char *why = NULL;
 	struct rk_cooling c;
 
-	for (size_t i = 0; i < n; i++)
-		targets[i] = (struct rk_bmc_target){ rack->first_tray + (int)i, s->rack, 0 };
+	for (int i = 0; i < (int)n; i++)
+		targets[i] = i < rack->n_trays ? (struct rk_bmc_target){ rack->first_tray + i, s->rack, 0 } :
+						 (struct rk_bmc_target){ RK_NONE, s->rack, i - rack->n_trays + 1 };
 	rk_bmc_read_all(r->world, r->bmc, targets, n, RK_BMC_POWER | RK_BMC_LEAK | RK_BMC_COOLANT, r->arena, readings, errors);
 	for (size_t i = 0; i < n; i++) {
 		rk_err_clear(&errors[i]);
-		if (readings[i].leak && !site->trays[targets[i].tray].leak) {
-			contain(r, targets[i].tray, &readings[i]);
-			why = rk_arena_printf(r->arena, "%s leaks", site->trays[targets[i].tray].name);
+		if (readings[i].leak && (targets[i].tray == RK_NONE || !site->trays[targets[i].tray].leak)) {
+			contain(r, &targets[i], &readings[i]);
+			why = rk_arena_printf(r->arena, "%s leaks", rk_bmc_name(site, &targets[i], r->arena));
 		}
 		rk_power_cooling(site, s->rack, readings[i].supply_c, readings[i].flow_lpm, &c);
 		if (!why && !isnan(c.kw) && c.kw < s->rack_kw)

@@ -88,7 +88,7 @@ static int sim_read(struct rk_bmc *bmc, const struct rk_bmc_target *target, unsi
 	if (rc)
 		return rc;
 	ret->power = state_of(sim, name);
-	ret->leak_read = (what & RK_BMC_LEAK) && target->tray != RK_NONE;
+	ret->leak_read = what & RK_BMC_LEAK;
 	if (ret->leak_read)
 		ret->leak = wet_detectors(sim, name, arena);
 	if (what & RK_BMC_METERS)

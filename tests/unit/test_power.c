@@ -111,6 +111,23 @@ static void switch_trays_go_last_and_only_with_the_whole_rack(void **state)
 	assert_string_equal(timetable(s, "r03-t[01-02]", &(struct rk_power_options){ .on = false }, &now, arena, &plan), "0 r03 t2 120/120/390\n");
 }
 
+static void racks_may_be_selected_without_some_trays(void **state)
+{
+	struct rk_site *s RK_CLEANUP_SITE = make_site();
+	struct rk_arena *arena RK_CLEANUP_ARENA = rk_arena_new();
+	struct rk_power_now now;
+	struct rk_power_plan plan;
+
+	(void)state;
+	rk_power_unread(s, arena, &now);
+	all_are(s, &now, RK_POWER_ON);
+	assert_int_equal(rk_power_plan(s, "r[01,03]", "r01-t[02-18]", &(struct rk_power_options){ .wave = 18 }, &now, arena, &plan, NULL), 0);
+	assert_int_equal(plan.n_steps, 3); /* r01-t01; r03 and its switch trays */
+	assert_int_equal(plan.steps[0].n, 1);
+	assert_int_equal(plan.steps[1].n, 18);
+	assert_true(plan.steps[2].switches);
+}
+
 static void trays_with_vms_stay_on_unless_forced(void **state)
 {
 	struct rk_site *s RK_CLEANUP_SITE = make_site();
@@ -156,6 +173,9 @@ static void leaks_power_and_coolant_refuse(void **state)
 	now.trays[5].leak = "x";
 	assert_null(strstr(timetable(s, "r01-t01", &on, &now, arena, &plan), " r01 t"));
 	assert_non_null(strstr(timetable(s, "r01-t01", &on, &now, arena, &plan), "!r01-t01: leak alarm of the rack\n"));
+	now.switches[1][2].leak = "D Critical";
+	assert_string_equal(timetable(s, "r02-t01", &on, &now, arena, &plan), "!r02-t01: r02-nvsw3 leaks: D Critical\n");
+	now.switches[1][2].leak = NULL;
 	s->racks[1].power_kw = 20;
 	assert_non_null(strstr(timetable(s, "r02-t[01-03]", &on, &now, arena, &plan), "!r02-t03: power 15 of 20 kW, needs 7.5 more\n"));
 	now.racks[2].supply_c = 45;
@@ -305,11 +325,16 @@ static void racks_go_off_and_on_again(void **state)
 	assert_int_equal(go(run, false, "r1"), 0);
 	assert_string_equal(seen(run, 0), "ffff/fffffffff");
 	assert_string_equal(seen(run, 1), "nnnn/nnnnnnnnn");
+	sim_must(rk_world_refresh(&run->w.world, err));
+	assert_string_equal(run->w.world.site->trays[0].offline, "powered off"); /* nothing is placed on it */
+	assert_null(run->w.world.site->trays[4].offline);
 	int64_t before = rk_clock_ms(run->w.clock);
 	assert_int_equal(go(run, true, "r1"), 0);
 	assert_string_equal(seen(run, 0), "nnnn/nnnnnnnnn");
 	assert_true(rk_clock_ms(run->w.clock) - before >= 200 * 1000); /* the timetable was kept, on the twin's clock */
 	assert_string_equal(last_op_state(run), "done");
+	sim_must(rk_world_refresh(&run->w.world, err));
+	assert_null(run->w.world.site->trays[0].offline);
 	assert_int_equal(go(run, true, "r1"), 0);
 	assert_int_equal(run->plan.n_steps, 0);
 }
@@ -361,7 +386,6 @@ static void a_leak_on_the_way_stops_everything_and_is_kept(void **state)
 	assert_string_equal(seen(run, 0), "ffff/nnnnnnnnn");
 	sim_must(rk_world_refresh(&run->w.world, err));
 	assert_string_equal(run->w.world.site->trays[0].leak, "LeakDetector_3 Critical");
-	assert_int_equal(rk_tray_state(run->w.world.site, 0), RK_TRAY_FAULTY);
 	/* Known from now on: refused, the others go on. */
 	assert_int_equal(go(run, true, "r[1-2]"), 0);
 	assert_string_equal(seen(run, 0), "fnnn/nnnnnnnnn");
@@ -426,6 +450,7 @@ int main(void)
 		cmocka_unit_test(switch_trays_come_first_and_rows_rise_step_by_step),
 		cmocka_unit_test(what_is_as_wanted_is_left_alone),
 		cmocka_unit_test(switch_trays_go_last_and_only_with_the_whole_rack),
+		cmocka_unit_test(racks_may_be_selected_without_some_trays),
 		cmocka_unit_test(trays_with_vms_stay_on_unless_forced),
 		cmocka_unit_test(leaks_power_and_coolant_refuse),
 		cmocka_unit_test(cooling_follows_the_profiles_table),

@@ -309,6 +309,8 @@ static void marks_survive_an_import_and_held_trays_do_not_go(void **state)
 	must(rk_store_set_tray_faulty(f->store, "k1-t02", "erase failed", &err));
 	must(rk_store_set_tray_offline(f->store, "k1-t03", "power", &err));
 	must(rk_store_set_rack_cordon(f->store, "k2", "leak", &err));
+	must(rk_store_set_rack_coolant(f->store, "k2", 31.5, 80.25, &err));
+	must(rk_store_set_tray_versions(f->store, "k1-t01", "{\"driver\":\"580.2\"}", &err));
 	must(rk_store_add_reservation(f->store, "heron", "k[3-4]", 0, 1000, 2000, &reservation, &err));
 	must(rk_store_put_site(f->store, f->site, &err));
 	RK_CLEANUP_SITE struct rk_site *s = snapshot(f->store);
@@ -316,6 +318,9 @@ static void marks_survive_an_import_and_held_trays_do_not_go(void **state)
 	assert_string_equal(s->trays[1].faulty, "erase failed");
 	assert_string_equal(s->trays[2].offline, "power");
 	assert_string_equal(s->racks[1].cordon, "leak");
+	assert_true(s->racks[1].supply_c == 31.5 && s->racks[1].flow_lpm == 80.25 && s->racks[0].supply_c == 0);
+	assert_string_equal(s->trays[0].versions, "{\"driver\":\"580.2\"}");
+	must(rk_store_set_rack_coolant(f->store, "k2", 0, 0, &err));
 	assert_int_equal(s->n_reservations, 1);
 	assert_string_equal(s->reservations[0].racks, "k[3-4]");
 
