@@ -46,6 +46,33 @@ static int split_volume(struct rk_step *step, const char *volume, const char **r
 	return 0;
 }
 
+static void vm_input(const struct rk_site *site, const struct rk_vm_job *j, struct rk_vm_input *ret)
+{
+	const struct rk_cluster *c = j->cluster;
+
+	*ret = (struct rk_vm_input){
+		.site = site, .size = j->size, .image = j->image, .tray = j->tray, .vm = j->vm->name, .cluster = c->name,
+		.tenant = site->tenants[c->tenant].name, .uuid = j->vm->uuid, .mac = j->vm->mac, .address = j->vm->address,
+		.ssh_port = j->vm->ssh_port, .generation = j->vm->generation, .pkey = c->ib >= 0 ? site->ib_partitions[c->ib].pkey : 0,
+	};
+	for (int i = c->first_nvl; i < c->first_nvl + c->n_nvl; i++)
+		if (site->nvl_partitions[i].rack == site->trays[j->tray].rack)
+			ret->nvl_partition = site->nvl_partitions[i].id;
+}
+
+/* Before any switch is touched: what this host cannot express is refused here. A host that is not what the site file says is noted. */
+static int check_expressible(struct rk_world *world, struct rk_step *step, const struct rk_vm_job *j, const struct rk_hostcaps *caps, struct rk_err *err)
+{
+	struct rk_str xml RK_CLEANUP_STR = RK_STR_INIT;
+	struct rk_hostcaps declared;
+	struct rk_vm_input in;
+
+	if (rk_hostcaps_declared(world->site, &declared))
+		step->note = rk_hostcaps_difference(&declared, caps, step->arena);
+	vm_input(world->site, j, &in);
+	return rk_domain_xml(&in, caps, &xml, NULL, err);
+}
+
 static int preflight(struct rk_world *world, struct rk_step *step, struct rk_err *err)
 {
 	struct rk_vm_job j;
@@ -66,8 +93,9 @@ static int preflight(struct rk_world *world, struct rk_step *step, struct rk_err
 	if (!rk_streq(caps.arch, j.image->arch))
 		return rk_err_set(err, RK_INVALID, "image \"%s\" is for %s, tray %s is %s", j.image->name, j.image->arch,
 				  j.tray_name, caps.arch);
-	if (!j.image->volume)
-		return 0;
+	rc = check_expressible(world, step, &j, &caps, err);
+	if (rc || !j.image->volume)
+		return rc;
 	rc = split_volume(step, j.image->volume, &pool, &name, err);
 	if (!rc)
 		rc = world->hv->ops->volume_get(world->hv, j.tray, pool, name, step->arena, &volume, err);
@@ -174,16 +202,10 @@ static int render(struct rk_world *world, struct rk_step *step, const struct rk_
 	const struct rk_site *site = world->site;
 	struct rk_hostcaps caps;
 	struct rk_hv_volume os, seed;
-	struct rk_vm_input in = {
-		.site = site, .size = j->size, .image = j->image, .tray = j->tray, .vm = j->vm->name, .cluster = j->cluster->name,
-		.tenant = site->tenants[j->cluster->tenant].name, .uuid = j->vm->uuid, .mac = j->vm->mac, .address = j->vm->address,
-		.ssh_port = j->vm->ssh_port, .generation = j->vm->generation,
-		.pkey = j->cluster->ib >= 0 ? site->ib_partitions[j->cluster->ib].pkey : 0,
-	};
-	for (int i = j->cluster->first_nvl; i < j->cluster->first_nvl + j->cluster->n_nvl; i++)
-		if (site->nvl_partitions[i].rack == site->trays[j->tray].rack)
-			in.nvl_partition = site->nvl_partitions[i].id;
+	struct rk_vm_input in;
 	int rc = world->hv->ops->probe(world->hv, j->tray, step->arena, &caps, err);
+
+	vm_input(site, j, &in);
 	if (!rc)
 		rc = world->hv->ops->volume_get(world->hv, j->tray, site->pool, j->os, step->arena, &os, err);
 	if (!rc)

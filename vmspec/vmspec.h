@@ -85,6 +85,13 @@ struct rk_hostcaps {
 };
 bool rk_hostcaps_declared(const struct rk_site *site, struct rk_hostcaps *ret); /* false: the site file names none */
 
+/* Architecture, page size and huge pages from libvirt's capabilities XML; VFIO and iommufd from its domain capabilities XML. The rest of *caps
+ * stays. RK_INVALID: no XML. */
+int rk_hostcaps_read(const char *host_xml, struct rk_arena *arena, struct rk_hostcaps *caps, struct rk_err *err);
+int rk_hostcaps_read_domain(const char *domain_xml, struct rk_hostcaps *caps, struct rk_err *err);
+/* "libvirt 9.0.0 where the site file says 12.8.0"; NULL: they agree. In the arena. */
+const char *rk_hostcaps_difference(const struct rk_hostcaps *declared, const struct rk_hostcaps *probed, struct rk_arena *arena);
+
 /* What domains of many VMs have in common is made once. Thread safe; outlives the renderings that use it. */
 struct rk_domain_memo;
 struct rk_domain_memo *rk_domain_memo_new(void);

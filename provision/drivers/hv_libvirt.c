@@ -263,33 +263,6 @@ static bool last_is(int code)
 
 /* --- probe --------------------------------------------------------------------------------------------------------------------- */
 
-/* Text between <tag> and the next '<', in the arena. Enough for capabilities, which libvirt itself writes. */
-static const char *element(const char *xml, const char *tag, struct rk_arena *arena)
-{
-	char *open RK_CLEANUP_FREE = rk_xasprintf("<%s>", tag);
-	const char *at = strstr(xml, open);
-
-	if (!at)
-		return NULL;
-	at += strlen(open);
-	return rk_arena_strndup(arena, at, strcspn(at, "<"));
-}
-
-/* Smallest page size of the host, from <pages unit='KiB' size='N'/>. */
-static int page_kib(const char *xml)
-{
-	static const char mark[] = "<pages unit='KiB' size='";
-	long best = 0;
-
-	for (const char *p = xml; (p = strstr(p, mark)); ) {
-		p += strlen(mark);
-		long size = strtol(p, NULL, 10);
-		if (size > 0 && size <= 1 << 20 && (!best || size < best))
-			best = size;
-	}
-	return (int)best;
-}
-
 static int lv_probe(struct rk_hv *hv, int tray, struct rk_arena *arena, struct rk_hostcaps *ret, struct rk_err *err)
 {
 	struct libvirt *lv = (struct libvirt *)hv;
@@ -304,19 +277,18 @@ static int lv_probe(struct rk_hv *hv, int tray, struct rk_arena *arena, struct r
 		return leave(hv, tray, failed(lv, tray, "reading the capabilities", err));
 	if (virConnectGetVersion(conn, &caps.qemu) != 0)
 		caps.qemu = 0;
-	caps.arch = element(xml, "arch", arena);
-	caps.page_kib = page_kib(xml);
+	rc = rk_hostcaps_read(xml, arena, &caps, err);
+	if (rc)
+		return leave(hv, tray, rc);
 	/* Domain capabilities for type kvm exist only where KVM can be used. */
 	char *kvm RK_CLEANUP_FREE = virConnectGetDomainCapabilities(conn, NULL, caps.arch, NULL, "kvm", 0);
 	char *any RK_CLEANUP_FREE = kvm ? NULL : virConnectGetDomainCapabilities(conn, NULL, caps.arch, NULL, NULL, 0);
 	const char *domain = kvm ? kvm : any;
 	caps.kvm = kvm != NULL;
-	if (domain) {
-		caps.vfio = strstr(domain, "<value>vfio</value>") != NULL;
-		caps.iommufd = strstr(domain, "iommufd") != NULL;
-	}
+	if (domain)
+		rc = rk_hostcaps_read_domain(domain, &caps, err);
 	*ret = caps;
-	return leave(hv, tray, 0);
+	return leave(hv, tray, rc);
 }
 
 static int lv_devices(struct rk_hv *hv, int tray, struct rk_arena *arena, const char ***ret_xml, size_t *ret_n, struct rk_err *err)

@@ -198,6 +198,32 @@ static void a_size_for_another_rack_kind_is_refused(void **state)
 	bench_end(&b);
 }
 
+static void each_kind_of_network_gives_the_first_interface(void **state)
+{
+	static const struct {
+		struct rk_network net;
+		const char *found, *absent;
+	} cases[] = {
+		{ { .bridge = "br0" }, "<interface type=\"bridge\">\n      <mac address=\"52:54:00:9e:1d:07\"/>\n      <source bridge=\"br0\"/>", "hostfwd" },
+		{ { .macvtap = "enP5p9s0" }, "<interface type=\"direct\">\n      <mac address=\"52:54:00:9e:1d:07\"/>\n      <source dev=\"enP5p9s0\" mode=\"bridge\"/>",
+		  "hostfwd" },
+		{ { .user = true }, "hostfwd=tcp:127.3.1.1:2201-:22", "<interface" },
+		{ { .addresses = NULL }, "hostfwd=tcp:127.3.1.1:2201-:22", "<interface" },
+	};
+	static const char *const sizes[] = { "nd128isr-gb300-v6", "lab-tray" };
+
+	(void)state;
+	for (size_t i = 0; i < RK_ARRAY_SIZE(cases) * RK_ARRAY_SIZE(sizes); i++) {
+		struct bench b;
+		bench_init(&b, sizes[i % 2]);
+		b.site.network = cases[i / 2].net;
+		assert_int_equal(render(&b), 0);
+		assert_has(rk_str_text(&b.xml), cases[i / 2].found);
+		assert_null(strstr(rk_str_text(&b.xml), cases[i / 2].absent));
+		bench_end(&b);
+	}
+}
+
 /* ---- huge pages ---------------------------------------------------------------------------------------------------------------------- */
 
 static void huge_pages_are_of_a_size_that_the_host_has(void **state)
@@ -450,6 +476,7 @@ int main(void)
 		cmocka_unit_test(debian_12_is_refused_for_the_full_size_and_takes_the_lab_size),
 		cmocka_unit_test(each_element_is_refused_just_below_its_first_version),
 		cmocka_unit_test(a_size_for_another_rack_kind_is_refused),
+		cmocka_unit_test(each_kind_of_network_gives_the_first_interface),
 		cmocka_unit_test(huge_pages_are_of_a_size_that_the_host_has),
 		cmocka_unit_test(odd_sizes_of_a_site_are_refused_with_the_reason),
 		cmocka_unit_test(a_memo_changes_the_speed_and_not_the_text),
