@@ -294,6 +294,11 @@ static struct rk_style style_of(const struct rk_globals *g)
 	return style;
 }
 
+bool rk_call_colour(const struct rk_call *call)
+{
+	return call->parsed->globals.format == RK_FORMAT_TABLE && style_of(&call->parsed->globals).colour;
+}
+
 static void write_result(const struct rk_out *out, const struct rk_parsed *p, FILE *to)
 {
 	const struct rk_style style = style_of(&p->globals);

@@ -1,8 +1,12 @@
-#include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "cli/cmds/common.h"
+#include "inventory/base/map.h"
+#include "inventory/elevation.h"
 #include "provision/power.h"
+
+enum { FOLD_ABOVE = 24 }; /* rows that fit a small screen */
 
 static int count_state(const struct rk_site *site, const struct rk_rack *r, enum rk_tray_state a, enum rk_tray_state b)
 {
@@ -28,14 +32,14 @@ static const char *rack_state(const struct rk_site *site, const struct rk_rack *
 	return "ok";
 }
 
-static void rack_row(struct rk_call *call, int index)
+static void rack_row(struct rk_call *call, int index, const char *name)
 {
 	const struct rk_site *site = call->world->site;
 	const struct rk_rack *r = &site->racks[index];
 	int free = count_state(site, r, RK_TRAY_FREE, RK_TRAY_SPARE), gpus = site->profiles[r->profile].gpus_per_tray;
 
 	rk_out_row(call->out);
-	rk_cell_text(call->out, "name", r->name);
+	rk_cell_text(call->out, "name", name);
 	rk_cell_text(call->out, "profile", site->profiles[r->profile].name);
 	rk_cell_number(call->out, "trays", r->n_trays);
 	rk_cell_number(call->out, "trays_free", free);
@@ -45,14 +49,56 @@ static void rack_row(struct rk_call *call, int index)
 	rk_cell_text(call->out, "nvlink_domain", r->cluster_uuid);
 	rk_cell_real(call->out, "power_kw_budget", r->power_kw);
 	rk_cell_real(call->out, "power_kw_committed", rk_power_committed(site, index));
+	rk_cell_number(call->out, "leaks", rk_rack_leaks(site, index));
 	rk_cell_text(call->out, "state", rack_state(site, r));
+}
+
+/* Everything that a row says of a rack, but its name. */
+static char *key_of(const struct rk_site *site, int rack)
+{
+	const struct rk_rack *r = &site->racks[rack];
+
+	return rk_xasprintf("%d %d %d %d %g %g %d %s", r->profile, r->n_trays, count_state(site, r, RK_TRAY_FREE, RK_TRAY_SPARE),
+			    count_state(site, r, RK_TRAY_CORDONED, RK_TRAY_CORDONED), r->power_kw, rk_power_committed(site, rack), rk_rack_leaks(site, rack),
+			    rack_state(site, r));
+}
+
+/* A site of many racks on one screen: those that are alike share a row. */
+static void list_folded(struct rk_call *call)
+{
+	const struct rk_site *site = call->world->site;
+	struct rk_map *index RK_CLEANUP_MAP = rk_map_new();
+	size_t *group RK_CLEANUP_FREE = rk_xcalloc(site->n_racks, sizeof(*group)), n = 0;
+	const char **names RK_CLEANUP_FREE = rk_xcalloc(site->n_racks, sizeof(*names));
+
+	for (size_t i = 0; i < site->n_racks; i++) {
+		char *key RK_CLEANUP_FREE = key_of(site, (int)i);
+		group[i] = n;
+		n += rk_map_add(index, key, n, &group[i]);
+	}
+	for (size_t g = 0; g < n; g++) {
+		size_t alike = 0, first = site->n_racks;
+		for (size_t i = site->n_racks; i-- > 0;)
+			if (group[i] == g) {
+				names[alike++] = site->racks[i].name;
+				first = i;
+			}
+		rack_row(call, (int)first, rk_nodeset_fold(call->arena, names, alike));
+	}
+	rk_out_note(call->out, "%zu racks; numbers are those of one rack; -v for a row each", site->n_racks);
 }
 
 static int list(struct rk_call *call, struct rk_err *err)
 {
+	const struct rk_site *site = call->world->site;
+
 	(void)err;
-	for (size_t i = 0; i < call->world->site->n_racks; i++)
-		rack_row(call, (int)i);
+	if (site->n_racks > FOLD_ABOVE && !call->verbose && call->parsed->globals.format == RK_FORMAT_TABLE) {
+		list_folded(call);
+		return 0;
+	}
+	for (size_t i = 0; i < site->n_racks; i++)
+		rack_row(call, (int)i, site->racks[i].name);
 	return 0;
 }
 
@@ -61,75 +107,18 @@ static int show(struct rk_call *call, struct rk_err *err)
 	int rack, rc = rk_get_rack(call, rk_call_arg(call, "RACK"), &rack, err);
 
 	if (!rc)
-		rack_row(call, rack);
+		rack_row(call, rack, call->world->site->racks[rack].name);
 	return rc;
-}
-
-/* One line of a compute tray in the drawing. */
-static void draw_tray(struct rk_str *out, const struct rk_site *site, const struct rk_tray *t, int index)
-{
-	enum rk_tray_state state = rk_tray_state(site, index);
-	const char *vm = t->vm >= 0 ? site->vms[t->vm].name : "", *tenant = t->vm >= 0 ? site->tenants[site->clusters[site->vms[t->vm].cluster].tenant].name : "";
-
-	rk_str_addf(out, "| slot %2d  %-10s %-10s %-14s %-14s |\n", t->slot, t->name, rk_tray_state_name(state), vm, tenant);
-}
-
-static int tray_at(const struct rk_site *site, const struct rk_rack *r, int u)
-{
-	for (int t = r->first_tray; t < r->first_tray + r->n_trays; t++)
-		if (site->profiles[r->profile].u_position[site->trays[t].number - 1] == u)
-			return t;
-	return RK_NONE;
-}
-
-/* "elevation" of the profile: [what, first U, last U] rows. */
-static const char *other_at(const struct rk_jnode *elevation, uint64_t u)
-{
-	RK_JEACH(it, elevation) {
-		uint64_t first = 0, last = 0;
-		const struct rk_jnode *what = it->child;
-		if (!what || !rk_ju64(what->next, &first) || !rk_ju64(what->next->next, &last))
-			continue;
-		if (u >= first && u <= last)
-			return rk_jstr(what);
-	}
-	return NULL;
 }
 
 static int elevation(struct rk_call *call, struct rk_err *err)
 {
-	static const struct {
-		const char *key, *text;
-	} names[] = { { "power", "power shelf" }, { "nvswitch", "NVLink switch tray" }, { "mgmt", "management switch" } };
-	const struct rk_site *site = call->world->site;
 	struct rk_str out RK_CLEANUP_STR = RK_STR_INIT;
-	RK_CLEANUP_JSON struct rk_json *json = NULL;
-	uint64_t height = 48;
 	int rack, rc = rk_get_rack(call, rk_call_arg(call, "RACK"), &rack, err);
 
 	if (rc)
 		return rc;
-	const struct rk_rack *r = &site->racks[rack];
-	const char *profile = site->profiles[r->profile].json;
-	rc = rk_json_parse("profile", profile, strlen(profile), &json, err);
-	if (rc)
-		return rc;
-	rk_ju64(rk_jget(rk_json_root(json), "rackU"), &height);
-	rk_str_addf(&out, "rack %s, %s\n", r->name, site->profiles[r->profile].name);
-	for (uint64_t u = height; u > 0; u--) {
-		int t = tray_at(site, r, (int)u);
-		const char *other = other_at(rk_jget(rk_json_root(json), "elevation"), u);
-		if (t < 0 && !other)
-			continue;
-		rk_str_addf(&out, "U%02d ", (int)u);
-		if (t >= 0) {
-			draw_tray(&out, site, &site->trays[t], t);
-			continue;
-		}
-		for (size_t i = 0; i < RK_ARRAY_SIZE(names); i++)
-			if (rk_streq(names[i].key, other))
-				rk_str_addf(&out, "| %-62s |\n", names[i].text);
-	}
+	rk_elevation_draw(call->world->site, rack, rk_call_colour(call), &out);
 	rk_out_raw(call->out, rk_str_text(&out), out.len);
 	return 0;
 }
@@ -152,13 +141,13 @@ static int cordon(struct rk_call *call, struct rk_err *err)
 #define COLUMNS                                                                                                                             \
 	RK_COLUMNS({ "name", RK_COL_TEXT }, { "profile", RK_COL_TEXT }, { "trays", RK_COL_NUMBER }, { "trays_free", RK_COL_NUMBER },             \
 		   { "trays_cordoned", RK_COL_NUMBER }, { "gpus", RK_COL_NUMBER }, { "gpus_free", RK_COL_NUMBER }, { "nvlink_domain", RK_COL_TEXT, .wide = true }, \
-		   { "power_kw_budget", RK_COL_REAL }, { "power_kw_committed", RK_COL_REAL }, { "state", RK_COL_TEXT })
+		   { "power_kw_budget", RK_COL_REAL }, { "power_kw_committed", RK_COL_REAL }, { "leaks", RK_COL_NUMBER, .wide = true }, { "state", RK_COL_TEXT })
 #define RACK_ARG { .name = "RACK", .type = RK_ARG_RACK, .required = true, .help = "name of a rack" }
 
 static const struct rk_command rows[] = {
 	{ .noun = "rack", .verb = "list", .summary = "list the racks with what is free", .list = true, .columns = COLUMNS, .examples = RK_EXAMPLES("rack list", "rack list -o json"), .run = list },
 	{ .noun = "rack", .verb = "show", .summary = "show one rack", .args = RK_ARGS(RACK_ARG), .columns = COLUMNS, .examples = RK_EXAMPLES("rack show r01"), .run = show },
-	{ .noun = "rack", .verb = "elevation", .summary = "draw a rack, U by U", .args = RK_ARGS(RACK_ARG), .flags = RK_CMD_RAW, .examples = RK_EXAMPLES("rack elevation r01"), .run = elevation },
+	{ .noun = "rack", .verb = "elevation", .summary = "draw a rack, U by U, trays coloured by tenant and state", .args = RK_ARGS(RACK_ARG), .flags = RK_CMD_RAW, .examples = RK_EXAMPLES("rack elevation r01"), .run = elevation },
 	{ .noun = "rack", .verb = "cordon", .summary = "keep new VMs off a rack", .args = RK_ARGS(RACK_ARG), .flags = RK_CMD_CHANGES,
 	  .options = RK_ARGS({ .name = "reason", .type = RK_ARG_TEXT, .help = "why; shown wherever the rack is refused" }),
 	  .examples = RK_EXAMPLES("rack cordon r01 --reason 'pump work'"), .run = cordon },
