@@ -237,10 +237,16 @@ static int begin(struct rk_db *db, bool write, struct rk_err *err)
 {
 	struct pg *p = self(db);
 	char *lock RK_CLEANUP_FREE = rk_xasprintf("SELECT pg_advisory_xact_lock(%d)", WRITER_LOCK);
-	int rc = reconnect(p, err);
+	int rc = RK_UNREACHABLE;
 
+	/* A connection that died meanwhile is found out here, where nothing has been done yet: once more on a new one. */
+	for (int tries = 0; tries < 2 && rc == RK_UNREACHABLE; tries++) {
+		rc = reconnect(p, err);
+		if (!rc)
+			rc = simple(p, write ? "BEGIN ISOLATION LEVEL READ COMMITTED READ WRITE" : "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY", err);
+	}
 	if (!rc)
-		rc = simple(p, write ? "BEGIN ISOLATION LEVEL READ COMMITTED READ WRITE" : "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY", err);
+		rk_err_clear(err);
 	p->in_transaction = !rc;
 	/* One writer at a time: what it reads after this cannot change under it. */
 	if (!rc && write)

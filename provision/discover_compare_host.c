@@ -96,7 +96,7 @@ static void compare_hypervisor(struct rk_compare *c, int tray)
 static const struct rk_seen_device *device_at(const struct rk_seen_tray *s, const char *pci)
 {
 	for (size_t i = 0; i < s->n_devices; i++)
-		if (rk_streq(s->devices[i].pci, pci))
+		if (pci && rk_streq(s->devices[i].pci, pci))
 			return &s->devices[i];
 	return NULL;
 }
@@ -139,11 +139,31 @@ static void compare_users(struct rk_compare *c, int tray, const char *object, co
 		}
 }
 
+static int functions_there(const struct rk_compare *c, int tray)
+{
+	const struct rk_tray *t = &c->site->trays[tray];
+	const struct rk_seen_tray *s = &c->seen->trays[tray];
+	int n = 0;
+
+	for (int g = 0; g < t->n_gpus; g++)
+		n += device_at(s, c->site->gpus[t->first_gpu + g].pci) != NULL;
+	for (int h = 0; h < t->n_hcas; h++)
+		n += device_at(s, c->site->hcas[t->first_hca + h].pci) != NULL;
+	return n;
+}
+
 static void compare_devices(struct rk_compare *c, int tray)
 {
 	const struct rk_tray *t = &c->site->trays[tray];
 	const struct rk_profile *p = &c->site->profiles[c->site->racks[t->rack].profile];
 
+	/* A host without any of them tells nothing about them: a hypervisor elsewhere, or another machine altogether. */
+	if (c->seen->trays[tray].n_devices && !functions_there(c, tray)) {
+		rk_propose(c, "unknown", t->name, "pci", NULL, NULL, "libvirt has none of the PCI functions that are recorded: is this host a tray?");
+		c->ret->unread++;
+		c->ret->asked++;
+		return;
+	}
 	for (int g = 0; g < t->n_gpus; g++) {
 		const char *object = rk_arena_printf(c->arena, "%s gpu %d", t->name, g);
 		compare_device(c, tray, object, c->site->gpus[t->first_gpu + g].pci, p->gpu_numa[g]);

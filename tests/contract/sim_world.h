@@ -31,8 +31,8 @@ static const char sim_site_text[] =
 			fail_msg("%s: %s", #call, err->message ? err->message : "(no message)"); \
 	} while (0)
 
-/* prepare (may be NULL) changes what the store is given; the twin holds the invented identities. */
-static inline void sim_world_open(struct sim_world *w, void (*prepare)(struct rk_site *site))
+/* prepare (may be NULL) changes what the store is given; the twin, in memory, holds the invented identities. */
+static inline void sim_world_open_at(struct sim_world *w, const char *uri, void (*prepare)(struct rk_site *site))
 {
 	static const struct rk_actor actor = { "tester", "here", 1 };
 	struct rk_site *stored = NULL;
@@ -47,7 +47,7 @@ static inline void sim_world_open(struct sim_world *w, void (*prepare)(struct rk
 	if (prepare)
 		prepare(stored);
 	rk_site_seal(stored);
-	sim_must(rk_store_open("mem:", RK_STORE_WRITE, &actor, &w->world.store, err));
+	sim_must(rk_store_open(uri, RK_STORE_WRITE, &actor, &w->world.store, err));
 	sim_must(rk_store_put_site(w->world.store, stored, err));
 	rk_site_free(stored);
 	sim_must(rk_store_snapshot(w->world.store, &w->world.site, err));
@@ -57,6 +57,11 @@ static inline void sim_world_open(struct sim_world *w, void (*prepare)(struct rk
 	w->world.cancel = &w->cancel;
 	w->world.env = (struct rk_driver_env){ .site = w->world.site, .clock = w->clock, .cancel = &w->cancel };
 	sim_must(rk_world_drivers(&w->world, err));
+}
+
+static inline void sim_world_open(struct sim_world *w, void (*prepare)(struct rk_site *site))
+{
+	sim_world_open_at(w, "mem:", prepare);
 }
 
 static inline void sim_world_close(struct sim_world *w)
