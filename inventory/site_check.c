@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "inventory/base/json.h"
 #include "inventory/base/map.h"
 #include "inventory/base/str.h"
 #include "inventory/site_file.h"
@@ -196,6 +197,27 @@ static void check_tray_states(const struct rk_site *site, const struct rk_rack *
 	}
 }
 
+/* Trays that run other versions than their rack, or else the site, expects; one finding per sort of difference. */
+static void check_versions(const struct rk_site *site, const struct rk_rack *r, struct rk_site_findings *found)
+{
+	const char *text = r->versions ? r->versions : site->versions;
+	RK_CLEANUP_JSON struct rk_json *want = NULL;
+
+	if (!text || rk_json_parse("versions", text, strlen(text), &want, NULL))
+		return;
+	for (int t = r->first_tray; t < r->first_tray + r->n_trays; t++) {
+		const struct rk_tray *tray = &site->trays[t];
+		RK_CLEANUP_JSON struct rk_json *seen = NULL;
+		if (!tray->versions || rk_json_parse("versions", tray->versions, strlen(tray->versions), &seen, NULL))
+			continue;
+		RK_JEACH(it, rk_json_root(want)) {
+			const char *is = rk_jstr(rk_jget(rk_json_root(seen), it->key));
+			if (is && rk_jstr(it) && strcmp(is, it->text) != 0)
+				rk_site_finding_add(found, "versions", "warn", tray->name, "update it, or correct versions in the site file", "%s is %s, expected is %s", it->key, is, it->text);
+		}
+	}
+}
+
 static void check_racks(const struct rk_site *site, struct rk_site_findings *found)
 {
 	struct rk_map *managers RK_CLEANUP_MAP = rk_map_new();
@@ -208,6 +230,7 @@ static void check_racks(const struct rk_site *site, struct rk_site_findings *fou
 		check_power(site, r, found);
 		check_leaks(site, r, found);
 		check_tray_states(site, r, found);
+		check_versions(site, r, found);
 		if (site->profiles[r->profile].switch_trays && !r->nvlink.driver)
 			rk_site_finding_add(found, "manager", "warn", r->name, "write racks[].nvlink into the site file",
 					    "no NVLink manager: its GPUs stay in the default partition");

@@ -420,6 +420,28 @@ static void compare_fabric(struct rk_compare *c, int fabric, const int *trays, s
 	}
 }
 
+/* GPUs that are given to guests are not nvidia-smi's to see: then its silence says nothing, and the switch is the witness. */
+static bool given_away(const struct rk_compare *c, int tray)
+{
+	const struct rk_seen_tray *s = &c->seen->trays[tray];
+	const struct rk_tray *t = &c->site->trays[tray];
+	int away = 0;
+
+	for (size_t i = 0; i < s->n_devices; i++)
+		for (int g = 0; g < t->n_gpus; g++)
+			away += rk_streq(s->devices[i].pci, c->site->gpus[t->first_gpu + g].pci) && rk_streq(s->devices[i].driver, "vfio-pci");
+	return away && away == t->n_gpus;
+}
+
+static const char *silence_of_host(const struct rk_compare *c, int tray)
+{
+	const struct rk_seen_tray *s = &c->seen->trays[tray];
+
+	if (s->host_why)
+		return s->host_why;
+	return s->smi_why && !given_away(c, tray) ? s->smi_why : s->sysfs_why;
+}
+
 static void note_silence(struct rk_compare *c, const char *object, const char *field, const char *why)
 {
 	c->ret->asked++;
@@ -440,7 +462,7 @@ void rk_discover_compare(const struct rk_seen *seen, const int *trays, size_t n,
 	for (size_t i = 0; i < n; i++) {
 		const struct rk_seen_tray *s = &seen->trays[trays[i]];
 		const char *name = site->trays[trays[i]].name;
-		note_silence(&c, name, "host", s->host_why ? s->host_why : s->smi_why ? s->smi_why : s->sysfs_why);
+		note_silence(&c, name, "host", silence_of_host(&c, trays[i]));
 		note_silence(&c, name, "libvirt", s->hv_why);
 		compare_tray(&c, trays[i]);
 	}

@@ -129,6 +129,22 @@ static void racks_that_contradict_themselves_are_found(void **state)
 	finds(f, "manager", "fail", "k4", "is also that of rack k1");
 }
 
+static void versions_are_held_against_the_baseline_of_the_rack(void **state)
+{
+	struct fixture *f = *state;
+
+	must(rk_store_set_tray_versions(f->store, "k1-t01", "{\"driver\":\"580.1\",\"hcaFirmware\":\"40\"}", &err));
+	must(rk_store_set_tray_versions(f->store, "k2-t01", "{\"driver\":\"580.2\"}", &err));
+	must(rk_store_set_tray_versions(f->store, "k3-t01", "{\"driver\":\"580.1\"}", &err));
+	rk_site_free(rk_steal(&f->site));
+	must(rk_store_snapshot(f->store, &f->site, &err));
+	f->site->racks[2].versions = "{\"driver\":\"590.0\"}";
+	look(f);
+	assert_int_equal(f->found.n, 2);
+	finds(f, "versions", "warn", "k2-t01", "driver is 580.2, expected is 580.1");
+	finds(f, "versions", "warn", "k3-t01", "driver is 580.1, expected is 590.0");
+}
+
 static void spares_that_are_missing_are_counted(void **state)
 {
 	struct fixture *f = *state;
@@ -188,6 +204,7 @@ int main(void)
 		TEST(unknown_identities_are_told_once_for_all_trays),
 		TEST(the_same_number_in_two_places_is_found_with_both),
 		TEST(racks_that_contradict_themselves_are_found),
+		TEST(versions_are_held_against_the_baseline_of_the_rack),
 		TEST(spares_that_are_missing_are_counted),
 		TEST(a_cluster_without_its_partitions_and_a_broken_quota_are_found),
 		TEST(a_faulty_tray_under_a_vm_is_a_fault),
