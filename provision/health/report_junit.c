@@ -30,8 +30,9 @@ static void attribute(struct rk_str *out, const char *name, const char *value)
 	rk_str_addc(out, '"');
 }
 
+enum outcome { TESTS, FAILURES, ERRORS, SKIPPED, N_COUNTS };
 struct counts {
-	size_t tests, failures, errors, skipped;
+	size_t of[N_COUNTS];
 };
 struct suite {
 	const char *rack;
@@ -66,19 +67,18 @@ static void add_case(struct suite *suite, const struct rk_check *c, const char *
 {
 	static const struct {
 		const char *verdict, *element;
-		size_t count;
-	} rows[] = { { "fail", "failure", offsetof(struct counts, failures) }, { "unknown", "error", offsetof(struct counts, errors) },
-		     { "skipped", "skipped", offsetof(struct counts, skipped) }, { "warn", "system-out", 0 } };
+		enum outcome count;
+	} rows[] = { { "fail", "failure", FAILURES }, { "unknown", "error", ERRORS }, { "skipped", "skipped", SKIPPED }, { "warn", "system-out", TESTS } };
 
-	suite->counts.tests++;
+	suite->counts.of[TESTS]++;
 	rk_str_add(&suite->cases, "    <testcase");
 	attribute(&suite->cases, "classname", target);
 	attribute(&suite->cases, "name", c->id);
 	for (size_t i = 0; i < RK_ARRAY_SIZE(rows); i++) {
 		if (strcmp(rows[i].verdict, c->verdict) != 0)
 			continue;
-		if (rows[i].count)
-			++*(size_t *)((char *)&suite->counts + rows[i].count);
+		if (rows[i].count != TESTS)
+			suite->counts.of[rows[i].count]++;
 		rk_str_addc(&suite->cases, '>');
 		if (strcmp(rows[i].element, "system-out") == 0) {
 			rk_str_add(&suite->cases, "\n      <system-out>warning: ");
@@ -97,7 +97,8 @@ static void add_case(struct suite *suite, const struct rk_check *c, const char *
 
 static void totals(struct rk_str *out, const struct counts *c, double seconds)
 {
-	rk_str_addf(out, " tests=\"%zu\" failures=\"%zu\" errors=\"%zu\" skipped=\"%zu\" time=\"%.3f\">\n", c->tests, c->failures, c->errors, c->skipped, seconds);
+	rk_str_addf(out, " tests=\"%zu\" failures=\"%zu\" errors=\"%zu\" skipped=\"%zu\" time=\"%.3f\">\n", c->of[TESTS], c->of[FAILURES],
+		    c->of[ERRORS], c->of[SKIPPED], seconds);
 }
 
 void rk_report_junit(struct rk_str *out, const struct rk_report *r, const struct rk_report_head *head)
@@ -125,7 +126,8 @@ void rk_report_junit(struct rk_str *out, const struct rk_report *r, const struct
 	}
 	for (size_t i = 0; i < suites.n; i++) {
 		const struct counts *c = &suites.items[i].counts;
-		all = (struct counts){ all.tests + c->tests, all.failures + c->failures, all.errors + c->errors, all.skipped + c->skipped };
+		for (size_t k = 0; k < N_COUNTS; k++)
+			all.of[k] += c->of[k];
 	}
 	rk_str_add(out, "<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n<testsuites");
 	attribute(out, "name", head->title);
