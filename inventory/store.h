@@ -126,8 +126,9 @@ int rk_store_step_add(struct rk_store *store, const struct rk_step_row *step, st
 int rk_store_step_set(struct rk_store *store, int64_t op, int step, const char *state, const char *before, const char *detail, struct rk_err *err);
 int rk_store_step_list(struct rk_store *store, int64_t op, struct rk_arena *arena, struct rk_step_row **ret, size_t *ret_n, struct rk_err *err);
 
-/* Leases on things an operation touches ("cluster:a", "tray:r01-t03", "nvlink:r01", "ib:ib0"). RK_CONFLICT names the holder, since when, doing what. */
+/* Leases on things an operation touches ("cluster:a", "tray:r01-t03", "address:10.0.0.12"). RK_CONFLICT names the holder, since when, doing what. */
 int rk_store_lease_take(struct rk_store *store, const char *thing, int64_t op, const char *purpose, struct rk_err *err);
+int rk_store_lease_held(struct rk_store *store, const char *thing, bool *ret, struct rk_err *err);
 int rk_store_lease_drop(struct rk_store *store, int64_t op, struct rk_err *err);
 /* Gives the leases of an operation to this actor; tells the former owner (in the arena). */
 int rk_store_lease_takeover(struct rk_store *store, int64_t op, struct rk_arena *arena, const char **ret_former, struct rk_err *err);

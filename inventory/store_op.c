@@ -285,6 +285,14 @@ int rk_store_lease_take(struct rk_store *store, const char *thing, int64_t op, c
 	return rk_store_part_journal(store, own, rc, err);
 }
 
+int rk_store_lease_held(struct rk_store *store, const char *thing, bool *ret, struct rk_err *err)
+{
+	RK_STORE_HOLD(store);
+	int rc = rk_store_ready(store, err);
+
+	return rc ? rc : rk_store_exists(store, "SELECT COUNT(*) FROM leases WHERE thing = ?", thing, ret, err);
+}
+
 int rk_store_lease_drop(struct rk_store *store, int64_t op, struct rk_err *err)
 {
 	bool own;

@@ -40,6 +40,10 @@ struct rk_power_request {
 int rk_vm_power_plan(struct rk_world *world, const struct rk_power_request *request, struct rk_arena *arena, struct rk_plan **ret, struct rk_err *err);
 int rk_vm_power(struct rk_world *world, const struct rk_power_request *request, int64_t *ret_op, struct rk_err *err);
 
+/* Puts trays that are faulty and empty back into service: what is left on them is removed, their drives are erased, their GPUs go to the default
+ * partition. Others are left alone. *ret_op 0: there was nothing to do. RK_PARTIAL or the class of the failure: those that failed stay faulty. */
+int rk_tray_restore(struct rk_world *world, const int *trays, size_t n, int64_t *ret_op, struct rk_err *err);
+
 /* Domain XML (and seed) of every VM of a plan or cluster; see CLI.md Rendering. Nothing is changed anywhere. */
 struct rk_render {
 	const struct rk_spec *spec;       /* of a cluster that may exist or not; NULL: `cluster` says what */

@@ -24,7 +24,8 @@ struct rk_layout {
 /* Of a cluster that exists: every VM is a member, in number order. */
 void rk_layout_of_cluster(const struct rk_site *site, const struct rk_cluster *c, struct rk_arena *arena, struct rk_layout *ret);
 /* n new VMs on these trays, numbered from `first`, with free addresses (NULL when there is none). */
-const struct rk_member *rk_name_members(const struct rk_site *site, const char *cluster, int first, const int *trays, size_t n, struct rk_arena *arena);
+const struct rk_member *rk_name_members(struct rk_world *world, const char *cluster, int first, const int *trays, size_t n, struct rk_arena *arena);
+const char *rk_next_address(struct rk_world *world, size_t *nth, struct rk_arena *arena); /* NULL: none is free */
 
 /* Step adders; deps as rk_plan_add; they return ids. tray NULL: where the store says. */
 int rk_add_vm_step(struct rk_plan *plan, const char *kind, const char *vm, const char *tray, const int *deps, size_t n_deps);
@@ -66,4 +67,4 @@ const char *rk_params_end(struct rk_jw *w, struct rk_str *out, struct rk_arena *
 
 /* Ends of the operation types (provision/op_types.c). */
 typedef int rk_op_finish(struct rk_world *world, int64_t op, const struct rk_jnode *params, enum rk_op_end end, struct rk_err *err);
-rk_op_finish rk_finish_create, rk_finish_delete, rk_finish_grow, rk_finish_shrink, rk_finish_repair;
+rk_op_finish rk_finish_create, rk_finish_delete, rk_finish_grow, rk_finish_shrink, rk_finish_repair, rk_finish_power;

@@ -69,13 +69,13 @@ static int lose(struct rk_world *world, const char *what_if, struct rk_arena *ar
 	return 0;
 }
 
-static void layout_of_spec(struct rk_layout *l, const struct rk_site *site, const struct rk_spec *spec, const struct rk_placement *p, struct rk_arena *arena)
+static void layout_of_spec(struct rk_layout *l, struct rk_world *world, const struct rk_spec *spec, const struct rk_placement *p, struct rk_arena *arena)
 {
 	*l = (struct rk_layout){
-		.site = site,
+		.site = world->site,
 		.arena = arena,
 		.cluster = spec->name,
-		.members = rk_name_members(site, spec->name, 1, p->trays, p->n_trays, arena),
+		.members = rk_name_members(world, spec->name, 1, p->trays, p->n_trays, arena),
 		.n = p->n_trays,
 		.resiliency = spec->nvlink.resiliency,
 		.multicast = spec->nvlink.multicast_groups,
@@ -112,7 +112,7 @@ int rk_cluster_plan_layout(struct rk_world *world, const struct rk_spec *spec, c
 		rc = rk_place(site, spec, size, NULL, 0, arena, &ret->placement, err);
 	if (rc || !ret->placement.feasible)
 		return rc;
-	layout_of_spec(l, world->site, spec, &ret->placement, arena);
+	layout_of_spec(l, world, spec, &ret->placement, arena);
 	rc = choose_ids(world->site, spec, &ret->placement, l, err);
 	if (!rc)
 		ret->plan = plan_create(world, l, spec);

@@ -128,10 +128,12 @@ static size_t moving_from(const struct rk_site *site, const struct repair *p, si
 	return count;
 }
 
-static int find_spares(const struct rk_site *site, struct repair *p, size_t n, struct rk_err *err)
+static int find_spares(struct rk_world *world, struct repair *p, size_t n, struct rk_err *err)
 {
+	const struct rk_site *site = world->site;
 	struct rk_member *members = rk_arena_array(p->l.arena, n, sizeof(*members));
 	bool *taken = rk_arena_array(p->l.arena, site->n_trays, sizeof(*taken));
+	size_t nth = 0;
 
 	for (size_t i = 0; i < n; i++) {
 		const struct rk_vm *vm = &site->vms[p->old_vms[i]];
@@ -140,7 +142,7 @@ static int find_spares(const struct rk_site *site, struct repair *p, size_t n, s
 			return no_spare(site, vm, rack, moving_from(site, p, n, rack, i), err);
 		taken[tray] = true;
 		members[i] = (struct rk_member){ .vm = vm->name, .tray = tray, .number = vm->number };
-		rk_store_free_address(site, i, p->l.arena, &members[i].address, NULL);
+		members[i].address = rk_next_address(world, &nth, p->l.arena);
 	}
 	p->l.members = members;
 	p->l.n = n;
@@ -255,7 +257,7 @@ static int plan_repair(struct rk_world *world, const char *name, const char *con
 	if (rc || !n)
 		return rc;
 	split_members(site, p, n);
-	rc = find_spares(site, p, n, err);
+	rc = find_spares(world, p, n, err);
 	if (!rc)
 		*ret = repair_steps(world, p);
 	return rc;
@@ -307,6 +309,16 @@ static const char *params_of(const struct repair *p)
 	return rk_params_end(&w, &out, p->l.arena);
 }
 
+/* What a rollback needs: nobody brings the old tray back into service meanwhile, and nobody takes the old address. */
+static int keep_old(struct rk_world *world, const struct repair *p, const struct rk_vm *vm, int64_t op, struct rk_err *err)
+{
+	int rc = rk_store_lease_take(world->store, rk_arena_printf(p->l.arena, "tray:%s", p->l.site->trays[vm->tray].name), op, "repair", err);
+
+	if (!rc && vm->address)
+		rc = rk_store_lease_take(world->store, rk_arena_printf(p->l.arena, "address:%s", vm->address), op, "repair", err);
+	return rc;
+}
+
 /* The old tray is nobody's from here on, and must not look free. */
 static int reserve(struct rk_world *world, const struct rk_change *change, int64_t op, struct rk_err *err)
 {
@@ -316,6 +328,8 @@ static int reserve(struct rk_world *world, const struct rk_change *change, int64
 	for (size_t i = 0; !rc && i < p->l.n; i++) {
 		const struct rk_vm *vm = &p->l.site->vms[p->old_vms[i]];
 		rc = rk_store_set_tray_faulty(world->store, p->l.site->trays[vm->tray].name, moved_mark(p->l.arena, vm->name, p->reasons[i]), err);
+		if (!rc)
+			rc = keep_old(world, p, vm, op, err);
 		if (!rc)
 			rc = rk_reserve_vm(world, &p->l, &p->l.members[i], vm->generation + 1, op, err);
 	}

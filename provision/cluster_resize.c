@@ -110,9 +110,12 @@ static int existing(struct rk_world *world, const char *name, int count, struct 
 	rk_layout_of_cluster(world->site, z->c, arena, &z->l);
 	z->new_ids = rk_arena_array(arena, world->site->n_racks, sizeof(int));
 	int rc = rk_cluster_spec(z->c, &z->l, &z->spec, &z->size, err);
-	if (!rc)
-		z->spec->count = count;
-	return rc;
+	if (rc)
+		return rc;
+	z->spec->count = count;
+	if (z->spec->placement.segment > count)
+		z->spec->placement.segment = count;
+	return 0;
 }
 
 static struct rk_plan *begin_plan(const struct resize *z, const char *verb)
@@ -166,7 +169,7 @@ static int grow_plan(struct rk_world *world, struct resize *z, struct rk_cluster
 		return rc;
 	l->rest = l->members;
 	l->n_rest = l->n;
-	l->members = rk_name_members(world->site, l->cluster, z->c->next_number, ret->placement.trays, ret->placement.n_trays, l->arena);
+	l->members = rk_name_members(world, l->cluster, z->c->next_number, ret->placement.trays, ret->placement.n_trays, l->arena);
 	l->n = ret->placement.n_trays;
 	rc = add_ids(world->site, z, err);
 	if (!rc)

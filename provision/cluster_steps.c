@@ -231,15 +231,29 @@ void rk_layout_of_cluster(const struct rk_site *site, const struct rk_cluster *c
 	}
 }
 
-/* A site without addresses can be planned on; the reservation says what is missing. */
-const struct rk_member *rk_name_members(const struct rk_site *site, const char *cluster, int first, const int *trays, size_t n, struct rk_arena *arena)
+/* A site without addresses can be planned on; the reservation says what is missing. An address that a repair may have to give back is not free. */
+const char *rk_next_address(struct rk_world *world, size_t *nth, struct rk_arena *arena)
+{
+	const char *address = NULL;
+	bool held = true;
+
+	while (held) {
+		if (rk_store_free_address(world->site, (*nth)++, arena, &address, NULL) ||
+		    rk_store_lease_held(world->store, rk_arena_printf(arena, "address:%s", address), &held, NULL))
+			return NULL;
+	}
+	return address;
+}
+
+const struct rk_member *rk_name_members(struct rk_world *world, const char *cluster, int first, const int *trays, size_t n, struct rk_arena *arena)
 {
 	struct rk_member *members = rk_arena_array(arena, n, sizeof(*members));
+	size_t nth = 0;
 
 	for (size_t i = 0; i < n; i++) {
 		int number = first + (int)i;
 		members[i] = (struct rk_member){ .vm = rk_arena_printf(arena, "%s-%02d", cluster, number), .tray = trays[i], .number = number };
-		rk_store_free_address(site, i, arena, &members[i].address, NULL);
+		members[i].address = rk_next_address(world, &nth, arena);
 	}
 	return members;
 }

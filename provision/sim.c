@@ -112,7 +112,7 @@ void rk_sim_forget(struct rk_sim *sim)
 /* ---- calls and faults ------------------------------------------------------------------------------------------------------------ */
 
 static const char *const mode_words[] = { [RK_SIM_FAIL] = "fail", [RK_SIM_HANG] = "hang", [RK_SIM_LIE] = "lie", [RK_SIM_LOST] = "lost", [RK_SIM_CRASH] = "crash",
-					   [RK_SIM_DROP] = "drop" };
+					   [RK_SIM_DROP] = "drop", [RK_SIM_KILL] = "kill" };
 
 static struct rk_sim_fault *fault_for(struct rk_sim *sim, const char *what, const char *target)
 {
@@ -136,6 +136,8 @@ int rk_sim_enter(struct rk_sim *sim, struct rk_sim_call *call, const char *what,
 	const struct rk_sim_fault *fault = fault_for(sim, what, target);
 	*call = (struct rk_sim_call){ .sim = sim, .what = what, .target = target, .changes = changes, .mode = fault ? fault->mode : RK_SIM_OK,
 				      .message = fault ? fault->message : NULL };
+	if (call->mode == RK_SIM_KILL)
+		_exit(137);
 	int rc = rk_sim_db_begin(sim, changes, err);
 	if (!rc && call->mode == RK_SIM_FAIL)
 		rc = rk_err_set(err, RK_FAILED, "%s on %s: %s", what, target, call->message ? call->message : "the twin was told to fail here");
@@ -202,7 +204,7 @@ static int add_one(struct rk_sim *sim, const char *text, struct rk_err *err)
 		free(f.call);
 		free(f.target);
 		rk_err_set(err, RK_INVALID, "\"%s\" is no fault of the twin", text);
-		rk_err_hint(err, "PLANE.CALL[@TARGET][#N]=fail|hang|lie|lost|crash[:MESSAGE], hv.define...=drop:ELEMENT, call#K=..., gpu-leave@TRAY/INDEX, link-down@TRAY/RAIL and others: racksh-fabric(7)");
+		rk_err_hint(err, "PLANE.CALL[@TARGET][#N]=fail|hang|lie|lost|crash|kill[:MESSAGE], hv.define...=drop:ELEMENT, call#K=..., gpu-leave@TRAY/INDEX, link-down@TRAY/RAIL and others: racksh-fabric(7)");
 		return RK_INVALID;
 	}
 	f.mode = (enum rk_sim_mode)mode;
@@ -224,6 +226,16 @@ int rk_sim_fault_add(struct rk_sim *sim, const char *spec, struct rk_err *err)
 		rc = add_one(sim, one, err);
 	}
 	return rc;
+}
+
+void rk_sim_fault_clear(struct rk_sim *sim)
+{
+	for (size_t i = 0; i < sim->n_faults; i++) {
+		free(sim->faults[i].call);
+		free(sim->faults[i].target);
+		free(sim->faults[i].message);
+	}
+	sim->n_faults = 0;
 }
 
 long rk_sim_calls(const struct rk_sim *sim)
@@ -256,11 +268,7 @@ void rk_sim_close(struct rk_sim *sim)
 	rk_sim_db_close(sim);
 	rk_sim_forget(sim);
 	free(sim->items);
-	for (size_t i = 0; i < sim->n_faults; i++) {
-		free(sim->faults[i].call);
-		free(sim->faults[i].target);
-		free(sim->faults[i].message);
-	}
+	rk_sim_fault_clear(sim);
 	free(sim->faults);
 	pthread_mutex_destroy(&sim->lock);
 	free(sim);

@@ -20,11 +20,12 @@ int rk_sim_bmc(struct rk_sim *sim, const struct rk_driver_env *env, struct rk_bm
 int rk_sim_guest_run(struct rk_sim *sim, const struct rk_site *site, int tray, const char *const *argv, struct rk_ssh_result *result, struct rk_err *err);
 /* The same of the host that a tray is. */
 int rk_sim_host_run(struct rk_sim *sim, const struct rk_site *site, int tray, const char *const *argv, struct rk_ssh_result *result, struct rk_err *err);
-/* --sim-fault SPEC (racksh-fabric(7)): "PLANE.CALL[@TARGET][#N]=fail|hang|lie|lost|crash[:MESSAGE]" "hv.define[@TRAY]=drop:ELEMENT" (a host whose libvirt does not know an element, or "@ATTRIBUTE", and keeps quiet about it),
+/* --sim-fault SPEC (racksh-fabric(7)): "PLANE.CALL[@TARGET][#N]=fail|hang|lie|lost|crash|kill[:MESSAGE]" "hv.define[@TRAY]=drop:ELEMENT" (a host whose libvirt does not know an element, or "@ATTRIBUTE", and keeps quiet about it),
  * or "call#K=fail|lost" for the K-th driver call of
  * any kind; "gpu-leave@TRAY/INDEX", "gpu-missing@TRAY/INDEX", "link-down@TRAY/RAIL", "tray-swapped@TRAY",
  * "trays-exchanged@TRAY+TRAY", "cables-crossed@TRAY+TRAY/RAIL" change the twin itself. Several with ','.
- * crash: this process dies like from kill -9 as soon as the call took effect. */
+ * crash: this process dies like from kill -9 as soon as the call took effect; kill: before it did. */
 int rk_sim_fault_add(struct rk_sim *sim, const char *spec, struct rk_err *err);
+void rk_sim_fault_clear(struct rk_sim *sim); /* no call fails any more; what faults changed stays */
 /* Number of driver calls made so far (fault sweeps). */
 long rk_sim_calls(const struct rk_sim *sim);

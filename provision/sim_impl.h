@@ -23,7 +23,7 @@ struct rk_sim_entry {
 	char *old;                        /* value until due_ms; NULL: none */
 	int64_t due_ms;
 };
-enum rk_sim_mode { RK_SIM_OK, RK_SIM_FAIL, RK_SIM_HANG, RK_SIM_LIE, RK_SIM_LOST, RK_SIM_CRASH, RK_SIM_DROP };
+enum rk_sim_mode { RK_SIM_OK, RK_SIM_FAIL, RK_SIM_HANG, RK_SIM_LIE, RK_SIM_LOST, RK_SIM_CRASH, RK_SIM_DROP, RK_SIM_KILL };
 struct rk_sim_fault {
 	char *call;                       /* "nvl.add", "call" */
 	char *target;                     /* NULL: any */

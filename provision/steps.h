@@ -20,7 +20,7 @@ int rk_wait_until(struct rk_world *world, struct rk_step *step, const char *what
 struct rk_vm_job {
 	const struct rk_vm *vm;
 	const struct rk_cluster *cluster;
-	const struct rk_size *size;
+	const struct rk_size *size;       /* size, image, spec: NULL when not known any more, or not asked for */
 	const struct rk_image *image;
 	struct rk_spec *spec;
 	const char *domain, *os, *seed;   /* names on the host */
@@ -28,6 +28,8 @@ struct rk_vm_job {
 	int tray;
 };
 int rk_vm_job(struct rk_world *world, struct rk_step *step, struct rk_vm_job *ret, struct rk_err *err);
+/* With size, image and spec, or RK_NOT_FOUND: what a VM is made from. One on its way out needs none of it. */
+int rk_vm_job_to_make(struct rk_world *world, struct rk_step *step, struct rk_vm_job *ret, struct rk_err *err);
 int rk_vm_job_domain(struct rk_world *world, struct rk_step *step, struct rk_vm_job *ret, struct rk_hv_domain *domain, struct rk_err *err);
 /* The parts of a step that several kinds are made of. */
 /* prepare: the private host key of the VM into step->data; NULL when it is not kept any more. */

@@ -370,11 +370,39 @@ static int expel_apply(struct rk_world *world, struct rk_step *step, struct rk_e
 	return rc ? rc : rk_wait_until(world, step, "the GPUs to leave the NVLink partition", nvl_left, err);
 }
 
+/* 1 when every wanted GPU is in Default. One that is in another partition belongs to somebody. */
+static int home_seen(struct rk_world *world, struct rk_step *step, int *ret, struct rk_err *err)
+{
+	struct nvl_view view;
+	size_t n;
+	uint64_t *gpus = rk_param_guids(step, "gpus", &n);
+	int rc = nvl_read(world, step, &view, err);
+
+	*ret = !rc;
+	for (size_t i = 0; !rc && i < n; i++) {
+		int at = partition_of(&view, gpus[i]);
+		*ret &= at == RK_NVL_DEFAULT;
+		if (at && at != RK_NVL_DEFAULT)
+			rc = rk_err_set(err, RK_CONFLICT, "GPU 0x%016" PRIx64 " of rack %s is in NVLink partition %d", gpus[i], rk_param(step, "rack"), at);
+	}
+	return rc;
+}
+
+static int home_apply(struct rk_world *world, struct rk_step *step, struct rk_err *err)
+{
+	int rack, rc = nvl_rack(world, step, &rack, err);
+
+	if (!rc)
+		rc = send_home(world, step, rack, err);
+	return rc ? rc : rk_wait_until(world, step, "the GPUs in the default NVLink partition", home_seen, err);
+}
+
 const struct rk_step_kind rk_nvl_steps[] = {
 	{ .name = "nvl.partition", .summary = "put the GPUs into an NVLink partition of their own", .deadline_ms = 60000, .probe = nvl_probe, .apply = nvl_apply, .undo = nvl_undo },
 	{ .name = "nvl.join", .summary = "add the GPUs to the cluster's NVLink partition", .deadline_ms = 60000, .probe = join_probe, .apply = join_apply, .undo = leave_apply },
 	{ .name = "nvl.leave", .summary = "return the GPUs to the default NVLink partition, keep the cluster's", .deadline_ms = 60000, .apply = leave_apply, .undo = join_apply },
 	{ .name = "nvl.expel", .summary = "take the GPUs out of every NVLink partition", .deadline_ms = 60000, .final = true, .apply = expel_apply },
 	{ .name = "nvl.release", .summary = "return the GPUs to the default NVLink partition", .deadline_ms = 60000, .apply = nvl_undo, .undo = nvl_apply },
+	{ .name = "nvl.home", .summary = "put the tray's GPUs into the default NVLink partition", .deadline_ms = 60000, .probe = home_seen, .apply = home_apply },
 	{ .name = NULL },
 };

@@ -29,6 +29,14 @@ static int dead_probe(struct rk_world *world, struct rk_step *step, int *ret, st
 	return rc;
 }
 
+/* A lost answer says nothing of what happened: what is read next decides. */
+static int reread(int rc, struct rk_err *err)
+{
+	if (rc == RK_UNREACHABLE)
+		rk_err_clear(err);
+	return rc == RK_UNREACHABLE ? 0 : rc;
+}
+
 static int start_apply(struct rk_world *world, struct rk_step *step, struct rk_err *err)
 {
 	struct rk_vm_job j;
@@ -38,7 +46,7 @@ static int start_apply(struct rk_world *world, struct rk_step *step, struct rk_e
 	if (!rc && !domain.exists)
 		rc = rk_err_set(err, RK_NOT_FOUND, "tray %s has no domain \"%s\"", j.tray_name, j.domain);
 	if (!rc && !domain.running)
-		rc = world->hv->ops->start(world->hv, j.tray, j.domain, err);
+		rc = reread(world->hv->ops->start(world->hv, j.tray, j.domain, err), err);
 	return rc ? rc : rk_wait_until(world, step, "the guest running", start_probe, err);
 }
 
@@ -62,7 +70,7 @@ static int stop(struct rk_world *world, struct rk_step *step, struct rk_err *err
 
 	if (rc || !running)
 		return rc;
-	rc = world->hv->ops->destroy(world->hv, j.tray, j.domain, err);
+	rc = reread(world->hv->ops->destroy(world->hv, j.tray, j.domain, err), err);
 	return rc ? rc : rk_wait_until(world, step, "the guest dead", dead_probe, err);
 }
 
@@ -73,7 +81,7 @@ static void scrub_drives(struct rk_world *world, struct rk_step *step, const str
 {
 	RK_CLEANUP_ERR struct rk_err why = RK_ERR_INIT;
 
-	if (j->size->passthrough && world->hv->ops->scrub(world->hv, j->tray, &why))
+	if ((!j->size || j->size->passthrough) && world->hv->ops->scrub(world->hv, j->tray, &why))
 		step->note = rk_arena_printf(step->arena, "erase or reset failed: %s", why.message);
 }
 
@@ -155,13 +163,89 @@ static int drain_settle(struct rk_world *world, struct rk_step *step, bool undon
 	return undone ? 0 : rk_store_set_tray_faulty(world->store, rk_param(step, "tray"), reason, err);
 }
 
+/* ---- back into service ------------------------------------------------------------------------------------------------------------------ */
+
+static int tray_at(struct rk_world *world, struct rk_step *step, int *ret, struct rk_err *err)
+{
+	*ret = rk_find_tray(world->site, rk_param(step, "tray"));
+	return *ret < 0 ? rk_err_set(err, RK_NOT_FOUND, "no tray \"%s\" in the store", rk_param(step, "tray")) : 0;
+}
+
+/* Whatever of ours was left on it: the guest's name says what its volumes are called. */
+static int remove_domain(struct rk_world *world, struct rk_step *step, int tray, const struct rk_hv_domain *d, struct rk_err *err)
+{
+	const char *cluster, *vm;
+	int generation, rc = d->running ? world->hv->ops->destroy(world->hv, tray, d->name, err) : 0;
+
+	if (!rc)
+		rc = world->hv->ops->undefine(world->hv, tray, d->name, err);
+	if (rc || !rk_domain_xml_owner(d->xml, step->arena, &cluster, &vm, &generation))
+		return rc;
+	rc = world->hv->ops->volume_delete(world->hv, tray, world->site->pool, rk_vm_os_volume(step->arena, vm), err);
+	return rc ? rc : world->hv->ops->volume_delete(world->hv, tray, world->site->pool, rk_vm_seed_volume(step->arena, vm), err);
+}
+
+static int our_domains(struct rk_world *world, struct rk_step *step, int *ret_tray, struct rk_hv_domain **ret, size_t *ret_n, struct rk_err *err)
+{
+	int rc = tray_at(world, step, ret_tray, err);
+	size_t n = 0;
+
+	*ret_n = 0;
+	if (!rc)
+		rc = world->hv->ops->domain_list(world->hv, *ret_tray, step->arena, ret, &n, err);
+	for (size_t i = 0; !rc && i < n; i++)
+		if ((*ret)[i].ours)
+			(*ret)[(*ret_n)++] = (*ret)[i];
+	return rc;
+}
+
+static int clean(struct rk_world *world, struct rk_step *step, struct rk_err *err)
+{
+	struct rk_hv_domain *domains;
+	size_t n;
+	int tray, rc = our_domains(world, step, &tray, &domains, &n, err);
+
+	for (size_t i = 0; !rc && i < n; i++)
+		rc = remove_domain(world, step, tray, &domains[i], err);
+	return rc ? rc : world->hv->ops->scrub(world->hv, tray, err);
+}
+
+static int see_empty(struct rk_world *world, struct rk_step *step, struct rk_err *err)
+{
+	struct rk_hv_domain *domains;
+	size_t n;
+	int tray, rc = our_domains(world, step, &tray, &domains, &n, err);
+
+	return rc || !n ? rc : rk_err_set(err, RK_FAILED, "tray %s still has the domain \"%s\"", rk_param(step, "tray"), domains[0].name);
+}
+
+static int return_settle(struct rk_world *world, struct rk_step *step, bool undone, struct rk_err *err)
+{
+	return undone ? 0 : rk_store_set_tray_faulty(world->store, rk_param(step, "tray"), NULL, err);
+}
+
 /* ---- by request --------------------------------------------------------------------------------------------------------------------- */
+
+/* Until the guest is off, or the time is over: *running says which. A host that does not answer now may answer later. */
+static int await_off(struct rk_world *world, struct rk_step *step, int64_t deadline, struct rk_vm_job *j, bool *running, struct rk_err *err)
+{
+	struct rk_clock *clock = world->env.clock;
+
+	for (;;) {
+		int rc = ours_and_running(world, step, j, running, err);
+		bool late = rk_clock_ms(clock) >= deadline;
+		if ((rc && rc != RK_UNREACHABLE) || (!rc && !*running) || late)
+			return rc;
+		if (world->cancel && *world->cancel)
+			return rk_err_set(err, RK_CANCELLED, "cancelled while the guest shuts down");
+		rk_clock_sleep_ms(clock, GRACE_POLL_MS);
+	}
+}
 
 /* Params: grace_s, the time the guest is given; hard, whether it is turned off after that. */
 static int halt(struct rk_world *world, struct rk_step *step, struct rk_err *err)
 {
-	struct rk_clock *clock = world->env.clock;
-	int64_t deadline = rk_clock_ms(clock) + 1000 * rk_param_int(step, "grace_s");
+	int64_t deadline = rk_clock_ms(world->env.clock) + 1000 * rk_param_int(step, "grace_s");
 	struct rk_vm_job j;
 	bool running;
 	int rc = ours_and_running(world, step, &j, &running, err);
@@ -169,20 +253,16 @@ static int halt(struct rk_world *world, struct rk_step *step, struct rk_err *err
 	if (rc || !running)
 		return rc;
 	if (rk_param_int(step, "grace_s"))
-		rc = world->hv->ops->shutdown(world->hv, j.tray, j.domain, err);
-	while (!rc && running && rk_clock_ms(clock) < deadline) {
-		rk_clock_sleep_ms(clock, GRACE_POLL_MS);
-		rc = ours_and_running(world, step, &j, &running, err);
-		if (!rc && world->cancel && *world->cancel)
-			rc = rk_err_set(err, RK_CANCELLED, "cancelled while the guest shuts down");
-	}
+		rc = reread(world->hv->ops->shutdown(world->hv, j.tray, j.domain, err), err);
+	if (!rc)
+		rc = await_off(world, step, deadline, &j, &running, err);
 	if (rc || !running)
 		return rc;
 	if (rk_param_int(step, "hard"))
 		return stop(world, step, err);
-	rk_err_set(err, RK_UNREACHABLE, "the guest did not shut down within %ld s", rk_param_int(step, "grace_s"));
+	rk_err_set(err, RK_FAILED, "the guest did not shut down within %ld s", rk_param_int(step, "grace_s"));
 	rk_err_hint(err, "--hard turns it off after that time");
-	return RK_UNREACHABLE;
+	return RK_FAILED;
 }
 
 static int set_state(struct rk_world *world, struct rk_step *step, enum rk_vm_state state, struct rk_err *err)
@@ -228,5 +308,7 @@ const struct rk_step_kind rk_power_steps[] = {
 	{ .name = "vm.stop", .summary = "stop the guest and see it dead", .deadline_ms = 120000, .apply = stop },
 	{ .name = "vm.scrub", .summary = "erase the tray's drives, see its devices reset", .deadline_ms = 600000, .final = true, .apply = scrub, .settle = scrub_settle },
 	{ .name = "tray.drain", .summary = "empty and erase the tray, keep it out of service", .deadline_ms = 120000, .final = true, .apply = drain, .settle = drain_settle },
+	{ .name = "tray.clean", .summary = "remove what is left on the tray, erase its drives, see its devices reset", .deadline_ms = 600000, .apply = clean },
+	{ .name = "tray.return", .summary = "see the tray empty and put it back into service", .deadline_ms = 60000, .apply = see_empty, .settle = return_settle },
 	{ .name = NULL },
 };

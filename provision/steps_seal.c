@@ -38,7 +38,7 @@ static int seal_apply(struct rk_world *world, struct rk_step *step, struct rk_er
 {
 	RK_CLEANUP_ERR struct rk_err late = RK_ERR_INIT;
 	struct rk_vm_job j;
-	int rc = rk_vm_job(world, step, &j, err);
+	int rc = rk_vm_job_to_make(world, step, &j, err);
 
 	if (rc || !step->data || !j.image->volume)
 		return rc;

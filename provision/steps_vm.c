@@ -18,14 +18,21 @@ int rk_vm_job(struct rk_world *world, struct rk_step *step, struct rk_vm_job *j,
 	j->tray_name = site->trays[j->tray].name;
 	j->size = rk_size_find(site, j->cluster->size);
 	int image = rk_find_image(site, j->cluster->image);
-	if (!j->size || image < 0)
-		return rk_err_set(err, RK_NOT_FOUND, "the size \"%s\" or the image \"%s\" of VM \"%s\" is not known any more", j->cluster->size,
-				  j->cluster->image, j->vm->name);
-	j->image = &site->images[image];
+	j->image = image < 0 ? NULL : &site->images[image];
 	j->domain = rk_vm_domain_name(step->arena, j->vm->name);
 	j->os = rk_vm_os_volume(step->arena, j->vm->name);
 	j->seed = rk_vm_seed_volume(step->arena, j->vm->name);
-	return rk_spec_parse("spec", j->cluster->spec, strlen(j->cluster->spec), step->arena, &j->spec, err);
+	return 0;
+}
+
+int rk_vm_job_to_make(struct rk_world *world, struct rk_step *step, struct rk_vm_job *j, struct rk_err *err)
+{
+	int rc = rk_vm_job(world, step, j, err);
+
+	if (!rc && (!j->size || !j->image))
+		rc = rk_err_set(err, RK_NOT_FOUND, "the size \"%s\" or the image \"%s\" of VM \"%s\" is not known any more", j->cluster->size, j->cluster->image,
+				j->vm->name);
+	return rc ? rc : rk_spec_parse("spec", j->cluster->spec, strlen(j->cluster->spec), step->arena, &j->spec, err);
 }
 
 int rk_vm_job_domain(struct rk_world *world, struct rk_step *step, struct rk_vm_job *j, struct rk_hv_domain *domain, struct rk_err *err)
@@ -80,7 +87,7 @@ static int preflight(struct rk_world *world, struct rk_step *step, struct rk_err
 	struct rk_hv_domain domain;
 	struct rk_hv_volume volume;
 	const char *pool = NULL, *name = NULL;
-	int rc = rk_vm_job(world, step, &j, err);
+	int rc = rk_vm_job_to_make(world, step, &j, err);
 
 	if (!rc)
 		rc = world->hv->ops->probe(world->hv, j.tray, step->arena, &caps, err);
@@ -159,7 +166,7 @@ static int volumes_apply(struct rk_world *world, struct rk_step *step, struct rk
 {
 	struct rk_vm_job j;
 	struct rk_hv_volume os, seed;
-	int rc = rk_vm_job(world, step, &j, err);
+	int rc = rk_vm_job_to_make(world, step, &j, err);
 
 	if (!rc)
 		rc = world->hv->ops->volume_get(world->hv, j.tray, world->site->pool, j.os, step->arena, &os, err);
@@ -222,7 +229,7 @@ static int define_apply(struct rk_world *world, struct rk_step *step, struct rk_
 	struct rk_str xml RK_CLEANUP_STR = RK_STR_INIT;
 	struct rk_vm_job j;
 	const char *kept;
-	int rc = rk_vm_job(world, step, &j, err);
+	int rc = rk_vm_job_to_make(world, step, &j, err);
 
 	if (!rc)
 		rc = render(world, step, &j, &xml, err);

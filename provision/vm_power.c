@@ -60,6 +60,30 @@ int rk_vm_power_plan(struct rk_world *world, const struct rk_power_request *q, s
 	return 0;
 }
 
+/* A guest that could not be asked may be on or off, and one that did not come up in full is not what it was: the store says neither. One that would
+ * not shut down is as before. */
+static bool left_open(const struct rk_step_row *step)
+{
+	bool failed = strcmp(step->state, "failed") == 0;
+
+	return strcmp(step->state, "unknown") == 0 || (failed && strcmp(step->kind, "vm.halt") != 0);
+}
+
+int rk_finish_power(struct rk_world *world, int64_t op, const struct rk_jnode *params, enum rk_op_end end, struct rk_err *err)
+{
+	struct rk_arena *arena RK_CLEANUP_ARENA = rk_arena_new();
+	struct rk_step_row *steps;
+	size_t n;
+	int rc = rk_store_step_list(world->store, op, arena, &steps, &n, err);
+
+	(void)params;
+	(void)end;
+	for (size_t i = 0; !rc && i < n; i++)
+		if (left_open(&steps[i]))
+			rc = rk_store_set_vm_state(world->store, steps[i].target, RK_VM_UNKNOWN, err);
+	return rc;
+}
+
 static int lease_clusters(struct rk_world *world, const struct rk_change *change, int64_t op, struct rk_err *err)
 {
 	const struct rk_power_request *q = change->data;

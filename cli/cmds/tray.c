@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "cli/cmds/common.h"
+#include "provision/cluster.h"
 #include "inventory/base/file.h"
 #include "provision/replace.h"
 
@@ -84,6 +85,21 @@ static int cordon(struct rk_call *call, struct rk_err *err)
 	if (call->dry_run)
 		return rk_select_trays(call->world->site, rk_call_arg(call, "SEL"), call->except, call->arena, &trays, &n, err);
 	return rk_in_transaction(call, set_cordons, NULL, err);
+}
+
+/* One that is faulty is emptied and erased before it is free. */
+static int uncordon(struct rk_call *call, struct rk_err *err)
+{
+	int64_t op = 0;
+	int *trays;
+	size_t n;
+	int rc = cordon(call, err);
+
+	if (!rc && !call->dry_run)
+		rc = rk_world_refresh(call->world, err);
+	if (!rc && !call->dry_run)
+		rc = rk_select_trays(call->world->site, rk_call_arg(call, "SEL"), call->except, call->arena, &trays, &n, err);
+	return rc || call->dry_run ? rc : rk_tray_restore(call->world, trays, n, &op, err);
 }
 
 static int identity_of(struct rk_call *call, int tray, struct rk_tray_identity *ret, struct rk_err *err)
@@ -230,8 +246,9 @@ static const struct rk_command rows[] = {
 	{ .noun = "tray", .verb = "cordon", .summary = "keep new VMs off trays", .args = SEL_ARG, .flags = RK_CMD_CHANGES | RK_CMD_SELECTS,
 	  .options = RK_ARGS({ .name = "reason", .type = RK_ARG_TEXT, .required = true, .help = "why; shown wherever the tray is refused" }),
 	  .examples = RK_EXAMPLES("tray cordon r01-t[17-18] --reason 'HCA swap'"), .run = cordon },
-	{ .noun = "tray", .verb = "uncordon", .summary = "let new VMs onto trays again", .args = SEL_ARG, .flags = RK_CMD_CHANGES | RK_CMD_SELECTS,
-	  .examples = RK_EXAMPLES("tray uncordon r01-t[17-18]"), .run = cordon },
+	{ .noun = "tray", .verb = "uncordon", .summary = "let new VMs onto trays again", .args = SEL_ARG, .flags = RK_CMD_CHANGES | RK_CMD_SELECTS | RK_CMD_REMOTE,
+	  .description = "A faulty tray is emptied first, its drives are erased and its GPUs return to the default NVLink partition; one where that fails stays faulty.",
+	  .examples = RK_EXAMPLES("tray uncordon r01-t[17-18]"), .run = uncordon },
 	{ .noun = "tray", .verb = "replace", .summary = "record other hardware in the slot of a tray, and move all memberships to it", .list = true,
 	  .flags = RK_CMD_CHANGES | RK_CMD_DANGEROUS | RK_CMD_REMOTE, .args = RK_ARGS({ .name = "TRAY", .type = RK_ARG_TRAY, .required = true, .help = "name of a tray" }),
 	  .description = "The identities of the old hardware are retired and taken out of every NVLink partition and PKey; the new GPUs and ports go where the old ones were. "

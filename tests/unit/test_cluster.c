@@ -1,0 +1,391 @@
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include "tests/contract/ops_twin.h"
+
+/* What becomes of a cluster and of the trays it had. */
+
+static int setup(void **state)
+{
+	struct fixture *f = rk_xcalloc(1, sizeof(*f));
+
+	open_world(f, NULL, 2, 4);
+	*state = f;
+	return 0;
+}
+
+static int teardown(void **state)
+{
+	close_world(*state);
+	free(*state);
+	return 0;
+}
+
+static void create(struct fixture *f, const char *name, int count, bool required)
+{
+	int64_t op;
+
+	OK(rk_cluster_create(&f->world, spec_of(f->arena, name, "t", count, 1, required), &op, err));
+}
+
+static void resize(struct fixture *f, int count, bool grow)
+{
+	int64_t op;
+
+	OK(rk_cluster_resize(&f->world, "a", count, grow, &op, err));
+}
+
+static const char *names_of(struct fixture *f)
+{
+	struct rk_str out RK_CLEANUP_STR = RK_STR_INIT;
+
+	for (size_t v = 0; v < f->world.site->n_vms; v++)
+		rk_str_addf(&out, "%s%s", v ? " " : "", f->world.site->vms[v].name);
+	return rk_arena_strdup(f->arena, rk_str_text(&out));
+}
+
+static const char *tray_of(struct fixture *f, const char *vm)
+{
+	int at = rk_find_vm(f->world.site, vm);
+
+	assert_true(at >= 0);
+	return f->world.site->trays[f->world.site->vms[at].tray].name;
+}
+
+static enum rk_tray_state state_of(struct fixture *f, const char *tray)
+{
+	return rk_tray_state(f->world.site, rk_find_tray(f->world.site, tray));
+}
+
+static void mark(struct fixture *f, int (*set)(struct rk_store *store, const char *tray, const char *reason, struct rk_err *err), const char *tray, const char *why)
+{
+	OK(set(f->world.store, tray, why, err));
+	OK(rk_world_refresh(&f->world, err));
+}
+
+static size_t repair(struct fixture *f, const char *vm)
+{
+	size_t moved = 0;
+	int64_t op;
+
+	OK(rk_cluster_repair(&f->world, "a", &vm, vm != NULL, &op, &moved, err));
+	return moved;
+}
+
+/* ---- grow and shrink ----------------------------------------------------------------------------------------------------------------------- */
+
+static void numbers_are_never_used_again(void **state)
+{
+	struct fixture *f = *state;
+
+	create(f, "a", 2, false);
+	resize(f, 4, true);
+	resize(f, 3, false);
+	resize(f, 5, true);
+	assert_string_equal(names_of(f), "a-01 a-02 a-03 a-05 a-06");
+	assert_consistent(f);
+}
+
+static void a_repeated_resize_does_nothing(void **state)
+{
+	struct fixture *f = *state;
+
+	create(f, "a", 2, false);
+	resize(f, 4, true);
+	long calls = rk_sim_calls(f->world.sim);
+	resize(f, 4, true);
+	resize(f, 4, false);
+	assert_int_equal(rk_sim_calls(f->world.sim), calls);
+}
+
+static void a_resize_in_the_wrong_direction_is_refused(void **state)
+{
+	struct fixture *f = *state;
+	struct rk_err why RK_CLEANUP_ERR = RK_ERR_INIT;
+	int64_t op;
+
+	create(f, "a", 3, false);
+	assert_int_equal(rk_cluster_resize(&f->world, "a", 2, true, &op, &why), RK_INVALID);
+	assert_non_null(strstr(why.hint, "shrink a 2"));
+	rk_err_clear(&why);
+	assert_int_equal(rk_cluster_resize(&f->world, "a", 0, false, &op, &why), RK_INVALID);
+	assert_non_null(strstr(why.hint, "delete a"));
+	rk_err_clear(&why);
+	assert_int_equal(rk_cluster_resize(&f->world, "a", 99, true, &op, &why), RK_NO_CAPACITY);
+	assert_int_equal(op, 0);
+	rk_err_clear(&why);
+	assert_int_equal(rk_cluster_resize(&f->world, "b", 3, true, &op, &why), RK_NOT_FOUND);
+}
+
+static void a_rack_that_is_left_loses_its_partition(void **state)
+{
+	struct fixture *f = *state;
+
+	create(f, "a", 1, false);
+	assert_int_equal(f->world.site->n_nvl_partitions, 1);
+	resize(f, 4, true);
+	assert_int_equal(f->world.site->n_nvl_partitions, 2);
+	assert_consistent(f);
+	resize(f, 1, false);
+	assert_int_equal(f->world.site->n_nvl_partitions, 1);
+	assert_consistent(f);
+}
+
+static void the_spec_follows_the_size(void **state)
+{
+	struct fixture *f = *state;
+	struct rk_spec *spec;
+	int64_t op;
+
+	create(f, "a", 2, false);
+	resize(f, 3, true);
+	const char *text = f->world.site->clusters[0].spec;
+	OK(rk_spec_parse("spec", text, strlen(text), f->arena, &spec, err));
+	assert_int_equal(spec->count, 3);
+	/* A create with what it is now has nothing to do; with what it was, it is another one. */
+	OK(rk_cluster_create(&f->world, spec, &op, err));
+	spec->count = 2;
+	assert_int_equal(rk_cluster_create(&f->world, spec, &op, NULL), RK_CONFLICT);
+}
+
+static void a_tray_whose_erase_failed_is_not_free(void **state)
+{
+	struct fixture *f = *state;
+
+	create(f, "a", 2, false);
+	const char *tray = rk_arena_strdup(f->arena, tray_of(f, "a-02"));
+	OK(rk_sim_fault_add(f->world.sim, rk_arena_printf(f->arena, "hv.scrub@%s=fail:sanitize failed", tray), err));
+	resize(f, 1, false);
+	assert_int_equal(state_of(f, tray), RK_TRAY_FAULTY);
+	assert_non_null(strstr(f->world.site->trays[rk_find_tray(f->world.site, tray)].faulty, "sanitize failed"));
+}
+
+static void two_tenants_share_nothing(void **state)
+{
+	struct fixture *f = *state;
+	int64_t op;
+
+	create(f, "a", 2, false);
+	OK(rk_cluster_create(&f->world, spec_of(f->arena, "b", "u", 2, 1, true), &op, err));
+	resize(f, 3, true);
+	assert_consistent(f);
+	assert_int_not_equal(f->world.site->ib_partitions[0].pkey, f->world.site->ib_partitions[1].pkey);
+	OK(rk_cluster_delete(&f->world, "b", &op, err));
+	assert_consistent(f);
+	assert_int_equal(f->world.site->n_clusters, 1);
+}
+
+/* ---- validation ------------------------------------------------------------------------------------------------------------------------------ */
+
+static void a_required_validation_makes_or_breaks_ready(void **state)
+{
+	struct fixture *f = *state;
+	struct rk_err why RK_CLEANUP_ERR = RK_ERR_INIT;
+	int64_t op;
+
+	OK(rk_sim_fault_add(f->world.sim, "nvlink-down@r1-t01/0/3", err));
+	assert_int_equal(rk_cluster_create(&f->world, spec_of(f->arena, "a", "t", 2, 1, true), &op, &why), RK_UNHEALTHY);
+	assert_int_equal(f->world.site->clusters[0].state, RK_CLUSTER_DEGRADED);
+	assert_non_null(strstr(f->world.site->clusters[0].validation, "\"verdict\":\"fail\""));
+	assert_consistent(f);
+	OK(rk_sim_fault_add(f->world.sim, "nvlink-up@r1-t01/0/3", err));
+	resize(f, 3, true);
+	assert_int_equal(f->world.site->clusters[0].state, RK_CLUSTER_READY);
+	assert_non_null(strstr(f->world.site->clusters[0].validation, "\"verdict\":\"pass\""));
+}
+
+/* ---- repair ---------------------------------------------------------------------------------------------------------------------------------- */
+
+static void a_vm_moves_to_a_spare_of_its_rack(void **state)
+{
+	struct fixture *f = *state;
+
+	create(f, "a", 4, true);
+	const char *old = rk_arena_strdup(f->arena, tray_of(f, "a-02"));
+	mark(f, rk_store_set_tray_cordon, old, "HCA swap");
+	assert_int_equal(repair(f, NULL), 1);
+	assert_string_not_equal(tray_of(f, "a-02"), old);
+	assert_memory_equal(tray_of(f, "a-02"), old, 2);
+	assert_int_equal(state_of(f, old), RK_TRAY_FAULTY);
+	assert_non_null(strstr(f->world.site->trays[rk_find_tray(f->world.site, old)].faulty, "HCA swap"));
+	assert_string_equal(names_of(f), "a-01 a-02 a-03 a-04");
+	assert_int_equal(f->world.site->clusters[0].state, RK_CLUSTER_READY);
+	assert_consistent(f);
+}
+
+static void a_repair_is_not_repeated(void **state)
+{
+	struct fixture *f = *state;
+
+	create(f, "a", 2, false);
+	assert_int_equal(repair(f, NULL), 0);
+	assert_int_equal(repair(f, "a-01"), 1);
+	assert_int_equal(repair(f, "a-01"), 0);
+	assert_int_equal(repair(f, NULL), 0);
+	mark(f, rk_store_set_tray_cordon, tray_of(f, "a-01"), "again");
+	assert_int_equal(repair(f, "a-01"), 1);
+	assert_consistent(f);
+}
+
+static void without_a_spare_it_says_what_is_needed(void **state)
+{
+	struct fixture *f = *state;
+	struct rk_err why RK_CLEANUP_ERR = RK_ERR_INIT;
+	size_t moved;
+	int64_t op;
+
+	create(f, "a", 8, false);
+	mark(f, rk_store_set_tray_cordon, "r1-t02", "HCA swap");
+	assert_int_equal(rk_cluster_repair(&f->world, "a", NULL, 0, &op, &moved, &why), RK_NO_CAPACITY);
+	assert_non_null(strstr(why.message, "rack r1"));
+	assert_non_null(strstr(why.hint, "1 free tray would be needed in rack r1"));
+	assert_int_equal(op, 0);
+	assert_consistent(f);
+}
+
+static void a_dead_tray_does_not_hold_up_the_repair(void **state)
+{
+	struct fixture *f = *state;
+
+	create(f, "a", 2, false);
+	const char *old = rk_arena_strdup(f->arena, tray_of(f, "a-01"));
+	OK(rk_sim_fault_add(f->world.sim, rk_arena_printf(f->arena, "hv.domain_get@%s=hang", old), err));
+	assert_int_equal(repair(f, "a-01"), 1);
+	assert_int_equal(state_of(f, old), RK_TRAY_FAULTY);
+	assert_non_null(strstr(f->world.site->trays[rk_find_tray(f->world.site, old)].faulty, "not seen dead"));
+	/* Its GPUs are in nobody's partition, not with the free ones. */
+	assert_consistent(f);
+	struct rk_nvl_live *parts;
+	size_t n;
+	OK(f->world.nvl->ops->list(f->world.nvl, 0, f->arena, &parts, &n, err));
+	int first = f->world.site->trays[rk_find_tray(f->world.site, old)].first_gpu;
+	for (size_t i = 0; i < n; i++)
+		for (size_t g = 0; g < parts[i].n_gpus; g++)
+			assert_true(parts[i].gpus[g] != f->world.site->gpus[first].fabric_guid);
+}
+
+static void a_repair_that_fails_leaves_the_vm_where_it_was(void **state)
+{
+	struct fixture *f = *state;
+	size_t moved;
+	int64_t op;
+
+	create(f, "a", 2, false);
+	char *before RK_CLEANUP_FREE = world_text(f);
+	OK(rk_sim_fault_add(f->world.sim, "hv.start=fail", err));
+	assert_int_equal(rk_cluster_repair(&f->world, "a", (const char *const[]){ "a-01" }, 1, &op, &moved, NULL), RK_FAILED);
+	char *after RK_CLEANUP_FREE = world_text(f);
+	assert_string_equal(after, before);
+}
+
+/* ---- power ------------------------------------------------------------------------------------------------------------------------------------ */
+
+static int power(struct fixture *f, const char *verb, const char *selection, int grace_s, bool hard, struct rk_err *why)
+{
+	int *vms;
+	size_t n;
+	int64_t op;
+
+	OK(rk_select_vms(f->world.site, selection, NULL, f->arena, &vms, &n, err));
+	const struct rk_power_request q = { .verb = verb, .off = strcmp(verb, "start") != 0, .on = strcmp(verb, "stop") != 0, .vms = vms, .n = n,
+					    .grace_s = grace_s, .hard = hard };
+	return rk_vm_power(&f->world, &q, &op, why);
+}
+
+static enum rk_vm_state vm_state(struct fixture *f, const char *vm)
+{
+	return f->world.site->vms[rk_find_vm(f->world.site, vm)].state;
+}
+
+static void vms_are_turned_off_and_on(void **state)
+{
+	struct fixture *f = *state;
+
+	create(f, "a", 3, false);
+	OK(power(f, "stop", "a-[01-02]", 60, false, err));
+	assert_int_equal(vm_state(f, "a-01"), RK_VM_STOPPED);
+	assert_consistent(f);
+	OK(power(f, "stop", "a-01", 60, false, err));
+	OK(power(f, "start", "a-[01-03]", 60, false, err));
+	OK(power(f, "reboot", "a-02", 60, false, err));
+	assert_int_equal(vm_state(f, "a-01"), RK_VM_RUNNING);
+	assert_consistent(f);
+}
+
+static void a_guest_that_does_not_listen_is_turned_off_when_told(void **state)
+{
+	struct fixture *f = *state;
+	struct rk_err why RK_CLEANUP_ERR = RK_ERR_INIT;
+
+	create(f, "a", 2, false);
+	OK(rk_sim_fault_add(f->world.sim, rk_arena_printf(f->arena, "hv.shutdown@%s=lie", tray_of(f, "a-01")), err));
+	/* One of two: the other is off. */
+	assert_int_equal(power(f, "stop", "a-[01-02]", 30, false, &why), RK_PARTIAL);
+	assert_int_equal(vm_state(f, "a-01"), RK_VM_RUNNING);
+	assert_int_equal(vm_state(f, "a-02"), RK_VM_STOPPED);
+	rk_err_clear(&why);
+	assert_int_equal(power(f, "stop", "a-01", 30, false, &why), RK_FAILED);
+	assert_non_null(strstr(why.hint, "--hard"));
+	OK(power(f, "stop", "a-01", 30, true, err));
+	assert_int_equal(vm_state(f, "a-01"), RK_VM_STOPPED);
+	assert_consistent(f);
+}
+
+static void a_vm_that_slept_through_a_change_is_told_when_it_wakes(void **state)
+{
+	struct fixture *f = *state;
+
+	create(f, "a", 2, false);
+	OK(power(f, "stop", "a-01", 60, false, err));
+	resize(f, 6, true);
+	resize(f, 5, false);
+	OK(power(f, "start", "a-01", 60, false, err));
+	assert_consistent(f);
+	assert_int_equal(vm_state(f, "a-01"), RK_VM_RUNNING);
+}
+
+static void a_tray_in_use_can_be_cordoned(void **state)
+{
+	struct fixture *f = *state;
+
+	create(f, "a", 2, false);
+	mark(f, rk_store_set_tray_cordon, "r1-t01", "to be looked at");
+	assert_int_equal(state_of(f, "r1-t01"), RK_TRAY_ALLOCATED);
+	resize(f, 1, false);
+	resize(f, 2, true);
+	assert_consistent(f);
+	int64_t op;
+	OK(rk_cluster_delete(&f->world, "a", &op, err));
+	assert_int_equal(state_of(f, "r1-t01"), RK_TRAY_CORDONED);
+}
+
+#define WITH_TWIN(test) cmocka_unit_test_setup_teardown(test, setup, teardown)
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		WITH_TWIN(numbers_are_never_used_again),
+		WITH_TWIN(a_repeated_resize_does_nothing),
+		WITH_TWIN(a_resize_in_the_wrong_direction_is_refused),
+		WITH_TWIN(a_rack_that_is_left_loses_its_partition),
+		WITH_TWIN(the_spec_follows_the_size),
+		WITH_TWIN(a_tray_whose_erase_failed_is_not_free),
+		WITH_TWIN(two_tenants_share_nothing),
+		WITH_TWIN(a_required_validation_makes_or_breaks_ready),
+		WITH_TWIN(a_vm_moves_to_a_spare_of_its_rack),
+		WITH_TWIN(a_repair_is_not_repeated),
+		WITH_TWIN(without_a_spare_it_says_what_is_needed),
+		WITH_TWIN(a_dead_tray_does_not_hold_up_the_repair),
+		WITH_TWIN(a_repair_that_fails_leaves_the_vm_where_it_was),
+		WITH_TWIN(vms_are_turned_off_and_on),
+		WITH_TWIN(a_guest_that_does_not_listen_is_turned_off_when_told),
+		WITH_TWIN(a_vm_that_slept_through_a_change_is_told_when_it_wakes),
+		WITH_TWIN(a_tray_in_use_can_be_cordoned),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,417 @@
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include "tests/contract/ops_twin.h"
+
+/* Random commands of four actors with handles and snapshots of their own, some of them old, some calls failing; after each one the world must be
+ * one that somebody could have wanted. RACKSH_MODEL=N runs N commands, RACKSH_SEED=S repeats a run. */
+
+enum { ACTORS = 4, RACKS = 3, TRAYS = 4, NAMES = 5, DEFAULT_RUNS = 2500, LOG = 24 };
+
+struct model {
+	struct fixture actors[ACTORS];
+	char folder[256], state[300];
+	uint64_t seed;
+	char log[LOG][240];
+	long commands, refused, failed, left, waiting;
+};
+
+static uint32_t roll(struct model *m, uint32_t below)
+{
+	m->seed = m->seed * 6364136223846793005u + 1442695040888963407u;
+	return (uint32_t)(m->seed >> 33) % below;
+}
+
+static void note(struct model *m, const char *format, ...) __attribute__((format(printf, 2, 3)));
+static void note(struct model *m, const char *format, ...)
+{
+	va_list ap;
+
+	va_start(ap, format);
+	vsnprintf(m->log[m->commands % LOG], 150, format, ap);
+	va_end(ap);
+}
+
+static void give_up(struct model *m, const char *why)
+{
+	for (long i = m->commands >= LOG ? m->commands - LOG + 1 : 0; i <= m->commands; i++)
+		print_error("%ld: %s\n", i, m->log[i % LOG]);
+	fail_msg("%s", why);
+}
+
+/* ---- the world -------------------------------------------------------------------------------------------------------------------------- */
+
+static void open_all(struct model *m)
+{
+	const char *tmp = getenv("TMPDIR");
+	char *text RK_CLEANUP_FREE = site_text(RACKS, TRAYS);
+
+	snprintf(m->folder, sizeof(m->folder), "%s/racksh-model-XXXXXX", access("/dev/shm", W_OK) == 0 ? "/dev/shm" : tmp ? tmp : P_tmpdir);
+	assert_non_null(mkdtemp(m->folder));
+	snprintf(m->state, sizeof(m->state), "%s/store", m->folder);
+	char *uri RK_CLEANUP_FREE = rk_xasprintf("sqlite:%s", m->state);
+	for (int i = 0; i < ACTORS; i++) {
+		struct fixture *f = &m->actors[i];
+		char user[16];
+		snprintf(user, sizeof(user), "actor%d", i);
+		f->arena = rk_arena_new();
+		f->borrowed = i > 0;
+		OK(rk_site_parse("site", text, strlen(text), &f->site, err));
+		rk_site_invent(f->site);
+		open_store_of(f, uri, user, i == 0);
+		f->clock = i ? m->actors[0].clock : rk_clock_virtual(1764500000000);
+		if (i)
+			f->world.sim = m->actors[0].world.sim;
+		else
+			OK(rk_sim_open(f->site, NULL, f->clock, &f->world.sim, err));
+		join_world(f);
+	}
+}
+
+static void close_all(struct model *m)
+{
+	static const char *const ends[] = { "", "-wal", "-shm" };
+
+	for (int i = ACTORS; i-- > 0;)
+		close_world(&m->actors[i]);
+	for (size_t i = 0; i < RK_ARRAY_SIZE(ends); i++) {
+		char *path RK_CLEANUP_FREE = rk_xasprintf("%s%s", m->state, ends[i]);
+		unlink(path);
+	}
+	assert_int_equal(rmdir(m->folder), 0);
+}
+
+/* ---- commands ----------------------------------------------------------------------------------------------------------------------------- */
+
+static const char *const names[NAMES] = { "a", "b", "c", "d", "e" };
+
+static int do_create(struct model *m, struct fixture *f, struct rk_err *err)
+{
+	uint32_t name = roll(m, NAMES), count = 1 + roll(m, 4), segment = 1 + roll(m, count < 2 ? 1 : 2);
+	int64_t op;
+
+	note(m, "create %s %u/%u", names[name], count, segment);
+	return rk_cluster_create(&f->world, spec_of(f->arena, names[name], name % 2 ? "u" : "t", (int)count, (int)segment, roll(m, 8) == 0), &op, err);
+}
+
+static int do_delete(struct model *m, struct fixture *f, struct rk_err *err)
+{
+	const char *name = names[roll(m, NAMES)];
+	int64_t op;
+
+	note(m, "delete %s", name);
+	return rk_cluster_delete(&f->world, name, &op, err);
+}
+
+static int do_resize(struct model *m, struct fixture *f, struct rk_err *err)
+{
+	const char *name = names[roll(m, NAMES)];
+	int count = 1 + (int)roll(m, 6);
+	int at = rk_find_cluster(f->world.site, name);
+	bool grow = at < 0 || f->world.site->clusters[at].n_vms <= count;
+	int64_t op;
+
+	note(m, "%s %s %d", grow ? "grow" : "shrink", name, count);
+	return rk_cluster_resize(&f->world, name, count, grow, &op, err);
+}
+
+static int do_repair(struct model *m, struct fixture *f, struct rk_err *err)
+{
+	const char *name = names[roll(m, NAMES)];
+	int at = rk_find_cluster(f->world.site, name);
+	const char *vm = at >= 0 && roll(m, 2) ? f->world.site->vms[f->world.site->clusters[at].first_vm].name : NULL;
+	size_t moved;
+	int64_t op;
+
+	note(m, "repair %s %s", name, vm ? vm : "");
+	return rk_cluster_repair(&f->world, name, &vm, vm != NULL, &op, &moved, err);
+}
+
+static int do_power(struct model *m, struct fixture *f, struct rk_err *err)
+{
+	static const char *const verbs[] = { "start", "stop", "reboot" };
+	uint32_t verb = roll(m, 3);
+	int vm;
+	int64_t op;
+
+	note(m, "power");
+	if (!f->world.site->n_vms)
+		return 0;
+	vm = (int)roll(m, (uint32_t)f->world.site->n_vms);
+	note(m, "%s %s", verbs[verb], f->world.site->vms[vm].name);
+	const struct rk_power_request q = { .verb = verbs[verb], .off = verb != 0, .on = verb != 1, .vms = &vm, .n = 1, .grace_s = 30, .hard = true };
+	return rk_vm_power(&f->world, &q, &op, err);
+}
+
+static int do_cordon(struct model *m, struct fixture *f, struct rk_err *err)
+{
+	const char *tray = f->world.site->trays[roll(m, RACKS * TRAYS)].name;
+	bool on = roll(m, 3) == 0;
+
+	note(m, "%s %s", on ? "cordon" : "uncordon", tray);
+	return rk_store_set_tray_cordon(f->world.store, tray, on ? "for a while" : NULL, err);
+}
+
+/* A tray that was given up comes back, as far as it can. */
+static int do_restore(struct model *m, struct fixture *f, struct rk_err *err)
+{
+	int trays[RACKS * TRAYS];
+	size_t n = 0;
+	int64_t op;
+
+	for (int t = 0; t < (int)f->world.site->n_trays; t++)
+		if (f->world.site->trays[t].faulty)
+			trays[n++] = t;
+	note(m, "restore %zu trays", n);
+	return n ? rk_tray_restore(&f->world, trays, n, &op, err) : 0;
+}
+
+/* Somebody takes care of what is left, or waits. */
+static int do_op(struct model *m, struct fixture *f, struct rk_err *err)
+{
+	static const struct {
+		const char *verb;
+		int (*fn)(struct rk_world *world, int64_t op, struct rk_err *err);
+	} verbs[] = { { "resume", rk_op_resume }, { "rollback", rk_op_rollback }, { "cancel", rk_op_cancel }, { "confirm", rk_op_confirm } };
+	struct rk_arena *arena RK_CLEANUP_ARENA = rk_arena_new();
+	struct rk_op_row *rows;
+	size_t n, verb = roll(m, RK_ARRAY_SIZE(verbs));
+	int rc = rk_store_op_list(f->world.store, arena, &rows, &n, err);
+
+	note(m, "op");
+	for (size_t i = 0; !rc && i < n && i < 200; i++)
+		if (strcmp(rows[i].state, "resumable") == 0 || strcmp(rows[i].state, "awaiting-confirm") == 0) {
+			note(m, "%s %" PRId64 " (%s)", verbs[verb].verb, rows[i].id, rows[i].command);
+			return verbs[verb].fn(&f->world, rows[i].id, err);
+		}
+	return rc;
+}
+
+static const struct {
+	int (*fn)(struct model *m, struct fixture *f, struct rk_err *err);
+	uint32_t weight;
+} commands[] = { { do_create, 5 }, { do_delete, 3 }, { do_resize, 5 }, { do_repair, 3 }, { do_power, 3 }, { do_cordon, 2 }, { do_restore, 1 }, { do_op, 4 } };
+
+static void plant_fault(struct model *m, struct fixture *f)
+{
+	static const char *const modes[] = { "fail", "lost", "hang" };
+	char fault[64];
+
+	if (roll(m, 5))
+		return;
+	snprintf(fault, sizeof(fault), "call#%u=%s", 1 + roll(m, 80), modes[roll(m, RK_ARRAY_SIZE(modes))]);
+	OK(rk_sim_fault_add(f->world.sim, fault, err));
+}
+
+static void command(struct model *m)
+{
+	struct rk_err why RK_CLEANUP_ERR = RK_ERR_INIT;
+	struct fixture *f = &m->actors[roll(m, ACTORS)];
+	uint32_t total = 0, at = 0, pick;
+
+	for (size_t i = 0; i < RK_ARRAY_SIZE(commands); i++)
+		total += commands[i].weight;
+	for (pick = roll(m, total); pick >= commands[at].weight; at++)
+		pick -= commands[at].weight;
+	if (roll(m, 3))
+		OK(rk_world_refresh(&f->world, err));
+	f->world.confirm_ms = roll(m, 10) ? 0 : 1 + (int)roll(m, 2) * 3600000;
+	plant_fault(m, f);
+	int rc = commands[at].fn(m, f, &why);
+	if (rc)
+		snprintf(m->log[m->commands % LOG] + strlen(m->log[m->commands % LOG]), 80, ": %.70s", why.message ? why.message : "");
+	rk_sim_fault_clear(f->world.sim);
+	if (rc == RK_BUG)
+		give_up(m, why.message);
+	m->refused += rc == RK_CONFLICT || rc == RK_NOT_FOUND || rc == RK_NO_CAPACITY || rc == RK_INVALID;
+	m->failed += rc == RK_FAILED;
+	m->left += rc == RK_PARTIAL;
+}
+
+/* ---- what must always be true ------------------------------------------------------------------------------------------------------------- */
+
+static int holder_of(const struct rk_site *site, int tray)
+{
+	int vm = site->trays[tray].vm;
+
+	return vm == RK_NONE ? RK_NONE : site->clusters[site->vms[vm].cluster].tenant;
+}
+
+/* One more thing that is with others: they are all of one tenant. Trays that are nobody's now are being emptied. */
+static void same_tenant(struct model *m, const struct rk_site *site, int tray, int *tenant, const char *what)
+{
+	int holder = holder_of(site, tray);
+
+	if (holder == RK_NONE)
+		return;
+	if (*tenant != RK_NONE && *tenant != holder)
+		give_up(m, what);
+	*tenant = holder;
+}
+
+static void check_nvlink(struct model *m, struct fixture *f, struct rk_arena *arena)
+{
+	const struct rk_site *site = f->world.site;
+
+	for (int r = 0; r < RACKS; r++) {
+		bool *seen = rk_arena_array(arena, site->n_gpus, sizeof(*seen));
+		struct rk_nvl_live *parts;
+		size_t n;
+		OK(f->world.nvl->ops->list(f->world.nvl, r, arena, &parts, &n, err));
+		for (size_t i = 0; i < n; i++) {
+			int tenant = RK_NONE;
+			for (size_t g = 0; g < parts[i].n_gpus; g++) {
+				int gpu = rk_find_gpu_guid(site, parts[i].gpus[g]);
+				if (seen[gpu])
+					give_up(m, "a GPU is in two partitions");
+				seen[gpu] = true;
+				if (parts[i].id != RK_NVL_DEFAULT)
+					same_tenant(m, site, site->gpus[gpu].tray, &tenant, "two tenants share an NVLink partition");
+			}
+		}
+	}
+}
+
+static void check_keys(struct model *m, struct fixture *f, struct rk_arena *arena)
+{
+	const struct rk_site *site = f->world.site;
+	uint64_t *guids = rk_arena_array(arena, site->n_hcas, sizeof(*guids));
+	struct rk_ib_port *ports = rk_arena_array(arena, site->n_hcas, sizeof(*ports));
+	int tenants[0x200];
+
+	for (size_t i = 0; i < RK_ARRAY_SIZE(tenants); i++)
+		tenants[i] = RK_NONE;
+	for (size_t i = 0; i < site->n_hcas; i++)
+		guids[i] = site->hcas[i].port_guid;
+	OK(f->world.ib->ops->tables(f->world.ib, 0, guids, site->n_hcas, arena, ports, err));
+	for (size_t i = 0; i < site->n_hcas; i++)
+		for (size_t k = 0; k < ports[i].n_pkeys; k++) {
+			int key = ports[i].pkeys[k] & RK_PKEY_DEFAULT;
+			if (key != RK_PKEY_DEFAULT)
+				same_tenant(m, site, site->hcas[i].tray, &tenants[key & 0x1ff], "two tenants share a PKey");
+		}
+}
+
+/* Done but for what cannot be taken back: VMs that are on their way out are still the cluster's. */
+static bool half_way(const struct rk_op_row *row)
+{
+	return strcmp(row->state, "awaiting-confirm") == 0 && (strstr(row->command, "shrink") || strstr(row->command, "repair"));
+}
+
+/* Unfinished operations; every hold of a cluster is by one of them. */
+static size_t check_holders(struct model *m, struct fixture *f, struct rk_arena *arena)
+{
+	const struct rk_site *site = f->world.site;
+	struct rk_op_row *rows;
+	size_t n, open = 0;
+
+	OK(rk_store_op_list(f->world.store, arena, &rows, &n, err));
+	for (size_t i = 0; i < n; i++)
+		open += strcmp(rows[i].state, "resumable") == 0 || strcmp(rows[i].state, "running") == 0 || half_way(&rows[i]);
+	for (size_t c = 0; c < site->n_clusters; c++) {
+		struct rk_op_row row;
+		if (!site->clusters[c].op)
+			continue;
+		OK(rk_store_op_get(f->world.store, site->clusters[c].op, arena, &row, err));
+		if (strcmp(row.state, "resumable") != 0 && strcmp(row.state, "awaiting-confirm") != 0)
+			give_up(m, "a cluster is held by an operation that is over");
+		m->waiting += row.state[0] == 'a';
+	}
+	return open;
+}
+
+static void check(struct model *m)
+{
+	struct rk_arena *arena RK_CLEANUP_ARENA = rk_arena_new();
+	struct fixture *f = &m->actors[0];
+
+	OK(rk_world_refresh(&f->world, err));
+	rk_clock_sleep_ms(f->clock, 10000);
+	check_nvlink(m, f, arena);
+	check_keys(m, f, arena);
+	if (check_holders(m, f, arena))
+		return;
+	char *live RK_CLEANUP_FREE = live_text(f), *wanted RK_CLEANUP_FREE = wanted_text(f->world.site);
+	if (strcmp(live, wanted) != 0) {
+		print_difference(live, wanted);
+		give_up(m, "store and twin differ");
+	}
+}
+
+/* In the end everything that is left is finished and everything that is there is deleted. */
+static void finish(struct model *m)
+{
+	struct fixture *f = &m->actors[0];
+	struct rk_op_row *rows;
+	size_t n;
+	int64_t op;
+
+	OK(rk_store_op_list(f->world.store, f->arena, &rows, &n, err));
+	for (size_t i = 0; i < n; i++) {
+		bool waits = strcmp(rows[i].state, "awaiting-confirm") == 0;
+		struct rk_err why RK_CLEANUP_ERR = RK_ERR_INIT;
+		if (!waits && strcmp(rows[i].state, "resumable") != 0)
+			continue;
+		int rc = waits ? rk_op_rollback(&f->world, rows[i].id, &why) : rk_op_resume(&f->world, rows[i].id, &why);
+		if (rc && rc != RK_FAILED)
+			give_up(m, rk_arena_printf(f->arena, "operation %" PRId64 " (%s) cannot be finished: %s", rows[i].id, rows[i].command, why.message));
+	}
+	OK(rk_world_refresh(&f->world, err));
+	while (f->world.site->n_clusters) {
+		const char *name = rk_arena_strdup(f->arena, f->world.site->clusters[0].name);
+		if (f->world.site->clusters[0].op)
+			OK(rk_op_rollback(&f->world, f->world.site->clusters[0].op, err));
+		else
+			OK(rk_cluster_delete(&f->world, name, &op, err));
+	}
+	assert_consistent(f);
+	assert_int_equal(f->world.site->n_vms, 0);
+	assert_int_equal(f->world.site->n_nvl_partitions + f->world.site->n_ib_partitions, 0);
+}
+
+static uint64_t number_of(const char *variable, uint64_t otherwise)
+{
+	uint64_t v = otherwise;
+	const char *text = getenv(variable);
+
+	if (text)
+		rk_parse_u64(text, &v);
+	return v;
+}
+
+static void any_commands_of_four_actors_leave_a_world_that_makes_sense(void **state)
+{
+	struct model *m = rk_xcalloc(1, sizeof(*m));
+	long runs = (long)number_of("RACKSH_MODEL", DEFAULT_RUNS);
+
+	(void)state;
+	m->seed = number_of("RACKSH_SEED", 20261130);
+	open_all(m);
+	for (; m->commands < runs; m->commands++) {
+		command(m);
+		check(m);
+		/* What a command kept in the actors' arenas is not needed after it. */
+		for (int i = 0; i < ACTORS; i++) {
+			rk_arena_free(m->actors[i].arena);
+			m->actors[i].arena = rk_arena_new();
+		}
+	}
+	finish(m);
+	print_message("%ld commands of %d actors: %ld refused, %ld rolled back, %ld left unfinished, %ld checks while one awaited confirmation\n", m->commands,
+		      ACTORS, m->refused, m->failed, m->left, m->waiting);
+	assert_true(m->failed > runs / 100 && m->refused > runs / 100);
+	close_all(m);
+	free(m);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = { cmocka_unit_test(any_commands_of_four_actors_leave_a_world_that_makes_sense) };
+
+	keep_memory();
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
