@@ -22,7 +22,13 @@ static int plan_spec(struct rk_call *call, const struct rk_spec *spec, struct rk
 		return rc;
 	rk_plan_row(call, &cp.placement, cp.plan);
 	rk_plan_free(cp.plan);
-	return cp.placement.feasible ? 0 : rk_place_refused(spec, &cp.placement, err);
+	if (cp.placement.feasible)
+		return 0;
+	rk_place_refused(spec, &cp.placement, err);
+	/* The table has the reasons below its row. */
+	for (size_t i = 0; call->parsed->globals.format != RK_FORMAT_TABLE && i < cp.placement.n_reasons; i++)
+		rk_err_detail(err, "%s: %s", call->world->site->racks[cp.placement.reasons[i].rack].name, cp.placement.reasons[i].why);
+	return RK_NO_CAPACITY;
 }
 
 static int plan(struct rk_call *call, struct rk_err *err)
