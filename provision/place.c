@@ -133,13 +133,18 @@ static int find_tenant(struct rk_placer *p, struct rk_err *err)
 	return RK_NOT_FOUND;
 }
 
+int rk_place_domain(const struct rk_profile *profile)
+{
+	return profile->switch_trays ? profile->trays : 1;
+}
+
 /* Trays of the largest NVLink domain. */
 static int largest_domain(const struct rk_site *site)
 {
 	int trays = 1;
 
 	for (size_t r = 0; r < site->n_racks; r++) {
-		int n = site->profiles[site->racks[r].profile].trays;
+		int n = rk_place_domain(&site->profiles[site->racks[r].profile]);
 		trays = n > trays ? n : trays;
 	}
 	return trays;
@@ -152,6 +157,7 @@ static int find_segment(struct rk_placer *p, int *ret, struct rk_err *err)
 	*ret = segment ? segment : p->spec->count < domain ? p->spec->count : domain;
 	if (*ret > domain)
 		return rk_err_set(err, RK_INVALID, "a segment of %d is larger than an NVLink domain of %d trays", *ret, domain);
+	p->spec_segment = *ret;
 	p->count = p->spec->count - (int)p->n_keep;
 	p->segment = p->count < *ret ? p->count : *ret;
 	return p->count > 0 ? 0 : rk_err_set(err, RK_INVALID, "the cluster has %zu VMs already, %d were asked for", p->n_keep, p->spec->count);

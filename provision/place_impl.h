@@ -54,6 +54,7 @@ struct rk_placer {
 	int tenant;
 	const int *keep; size_t n_keep;
 	int count, segment;      /* to be placed now */
+	int spec_segment;        /* VMs that share a domain in the cluster as a whole */
 	bool *asked;             /* per rack: in `racks` of the spec */
 	bool *fits;              /* per tray: may hold a VM of the size */
 	struct rk_baseline {     /* versions expected in the rack that is looked at */
@@ -70,6 +71,8 @@ struct rk_placer {
 	const bool *lift_racks;  /* racks whose cordons are lifted with RK_LIFT_CORDONS; NULL: all */
 	const bool *lift_reservations; /* the same per reservation, with RK_LIFT_RESERVATIONS */
 };
+/* Trays of one NVLink domain: the rack, or without switch trays each box for itself. */
+int rk_place_domain(const struct rk_profile *profile);
 /* Fills in verdicts and choice.seats by all rules but those lifted (place_rules.c). */
 void rk_placer_weigh(struct rk_placer *p);
 /* Reservations into holder and mine; the pool (place_reserve.c). */

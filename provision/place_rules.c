@@ -112,9 +112,11 @@ static bool tray_fits(struct rk_placer *p, int tray, struct rk_verdict *v)
 static const char *size_refusal(const struct rk_placer *p, const struct rk_profile *profile)
 {
 	const struct {
-		int need, have;
+		long need, have;
 		const char *what;
 	} rows[] = {
+		{ p->size->vcpus, profile->cpus_per_tray, "CPUs" },
+		{ (long)p->size->memory_mib, (long)profile->memory_mib, "MiB of memory" },
 		{ p->size->gpus, profile->gpus_per_tray, "GPUs" },
 		{ p->size->hcas, profile->hcas_per_tray, "HCA ports" },
 		{ p->size->nvme, profile->nvme_per_tray, "NVMe drives" },
@@ -124,7 +126,10 @@ static const char *size_refusal(const struct rk_placer *p, const struct rk_profi
 		return rk_arena_printf(p->arena, "its profile is %s, the size is made for %s", profile->name, p->size->profile);
 	for (size_t i = 0; i < RK_ARRAY_SIZE(rows); i++)
 		if (rows[i].need > rows[i].have)
-			return rk_arena_printf(p->arena, "its trays have %d %s, the size needs %d", rows[i].have, rows[i].what, rows[i].need);
+			return rk_arena_printf(p->arena, "its trays have %ld %s, the size needs %ld", rows[i].have, rows[i].what, rows[i].need);
+	if (p->spec_segment > rk_place_domain(profile))
+		return rk_arena_printf(p->arena, "its NVLink domains have %d tray%s, the segment needs %d", rk_place_domain(profile),
+				       rk_place_domain(profile) == 1 ? "" : "s", p->spec_segment);
 	return NULL;
 }
 

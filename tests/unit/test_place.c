@@ -451,6 +451,23 @@ static void each_rule_is_named_as_reason(void **state)
 	judged(s, &spec, 11, "refused", "not in the racks asked for (r[01-02])");
 }
 
+/* r01 is a GB300 rack, r02 holds four HGX boxes, each an NVLink domain of its own. */
+static void segments_do_not_leave_their_nvlink_domain(void **state)
+{
+	static const char text[] = "{\"apiVersion\":\"racksh/v1\",\"kind\":\"Site\",\"name\":\"s\",\"racks\":[{\"name\":\"r01\"},{\"name\":\"r02\",\"profile\":\"hgx-generic\"}],"
+				   "\"tenants\":[{\"name\":\"a\"}],\"infiniband\":[{\"name\":\"ib0\",\"driver\":\"sim\"}]}";
+	struct rk_site *s RK_CLEANUP_SITE = NULL;
+	struct rk_spec spec = make_spec(4, 4);
+
+	(void)state;
+	assert_int_equal(rk_site_parse("s", text, strlen(text), &s, NULL), 0);
+	judged(s, &spec, 1, "refused", "its profile is hgx-generic, the size is made for gb300-nvl72");
+	spec.size = "lab-tray";
+	judged(s, &spec, 1, "refused", "its NVLink domains have 1 tray, the segment needs 4");
+	spec.placement.segment = 1;
+	judged(s, &spec, 1, "chosen", "4 of 4 free used, 0 left");
+}
+
 static void a_full_rack_of_power_names_the_kilowatts(void **state)
 {
 	struct rk_site *s RK_CLEANUP_SITE = make_site(1, 18, "");
@@ -725,6 +742,7 @@ int main(void)
 		cmocka_unit_test(more_capacity_never_makes_a_placement_impossible),
 		cmocka_unit_test(suggested_counts_and_segments_fit),
 		cmocka_unit_test(each_rule_is_named_as_reason),
+		cmocka_unit_test(segments_do_not_leave_their_nvlink_domain),
 		cmocka_unit_test(a_full_rack_of_power_names_the_kilowatts),
 		cmocka_unit_test(coolant_limits_what_a_rack_may_draw),
 		cmocka_unit_test(a_rack_has_its_own_version_baseline),
