@@ -182,6 +182,16 @@ static const char *interlock(struct runner *r, const struct rk_power_step *s)
 	return why;
 }
 
+/* A run may last longer than a lease. */
+static const char *keep_lease(struct runner *r, const char *rack)
+{
+	RK_CLEANUP_ERR struct rk_err err = RK_ERR_INIT;
+
+	if (!rk_store_lease_take(r->world->store, rk_arena_printf(r->arena, "power:%s", rack), r->op, r->plan->on ? "power on" : "power off", &err))
+		return NULL;
+	return rk_arena_strdup(r->arena, err.message);
+}
+
 /* ---- the run ---------------------------------------------------------------------------------------------------------------------------- */
 
 static void take_step(struct runner *r, size_t i)
@@ -203,7 +213,9 @@ static void take_step(struct runner *r, size_t i)
 		r->failed += (int)s->n;
 		return;
 	}
-	r->stop = s->on ? interlock(r, s) : NULL;
+	r->stop = keep_lease(r, rack);
+	if (!r->stop && s->on)
+		r->stop = interlock(r, s);
 	if (r->stop) {
 		*result = (struct rk_power_result){ "stopped", r->stop };
 		return;
