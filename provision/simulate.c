@@ -82,21 +82,26 @@ static void read_document(struct rk_diags *diags, const struct rk_jnode *root, s
 		rk_diag_at(diags, list, RK_AT_VALUE, "the shares sum up to %g, not to 1", shares);
 }
 
-int rk_requests_load(const char *path, struct rk_arena *arena, struct rk_requests *ret, struct rk_err *err)
+int rk_requests_parse(const char *name, const char *text, size_t len, struct rk_arena *arena, struct rk_requests *ret, struct rk_err *err)
 {
 	RK_CLEANUP_JSON struct rk_json *json = NULL;
-	RK_CLEANUP_DIAGS struct rk_diags diags = RK_DIAGS_INIT(path);
-	char *text RK_CLEANUP_FREE = NULL;
-	size_t len;
-	int rc = rk_file_read(path, FILE_MAX, &text, &len, err);
+	RK_CLEANUP_DIAGS struct rk_diags diags = RK_DIAGS_INIT(name);
+	int rc = rk_json_parse(name, text, len, &json, err);
 
-	if (!rc)
-		rc = rk_json_parse(path, text, len, &json, err);
 	if (rc)
 		return rc;
 	*ret = (struct rk_requests){ .mix = false };
 	read_document(&diags, rk_json_root(json), arena, ret);
 	return rk_diags_result(&diags, err);
+}
+
+int rk_requests_load(const char *path, struct rk_arena *arena, struct rk_requests *ret, struct rk_err *err)
+{
+	char *text RK_CLEANUP_FREE = NULL;
+	size_t len;
+	int rc = rk_file_read(path, FILE_MAX, &text, &len, err);
+
+	return rc ? rc : rk_requests_parse(path, text, len, arena, ret, err);
 }
 
 /* ---- chance ----------------------------------------------------------------------------------------------------------------------------- */

@@ -19,6 +19,7 @@ struct rk_requests {
 	int count, seeds;                 /* mix: requests per run, runs */
 };
 /* RK_INVALID with every problem of the file. */
+int rk_requests_parse(const char *name, const char *text, size_t len, struct rk_arena *arena, struct rk_requests *ret, struct rk_err *err);
 int rk_requests_load(const char *path, struct rk_arena *arena, struct rk_requests *ret, struct rk_err *err);
 
 enum rk_sim_policy { RK_SIM_BEST_FIT, RK_SIM_SPREAD, RK_SIM_FIRST_FIT, RK_SIM_WORST_FIT, RK_SIM_RANDOM, RK_SIM_POLICIES };

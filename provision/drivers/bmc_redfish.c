@@ -1,11 +1,11 @@
 /* Redfish (DSP0266) of a tray's BMC. Paths are taken from what the service lists, never built from knowledge of one vendor; everything it says is
  * bounded and not trusted. Schemas: ComputerSystem, Chassis, EnvironmentMetrics, LeakDetector, CoolantConnector. */
+#include "provision/drivers/bmc_redfish.h"
+
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "inventory/base/json.h"
-#include "provision/bmc.h"
 #include "provision/rest.h"
 
 enum { BODY_MAX = 4 << 20, PATH_MAX_LEN = 400, MEMBERS_MAX = 64, CONNECT_MS = 10000, TOTAL_MS = 30000 };
@@ -17,7 +17,9 @@ struct redfish {
 
 /* One conversation with one BMC. */
 struct talk {
-	struct rk_rest *rest;
+	rk_redfish_get *get;
+	void *ctx;
+	int requests;
 	struct rk_arena *arena;
 	const char *root;                 /* "/redfish/v1" */
 	struct rk_err *err;
@@ -49,7 +51,7 @@ static const char *fill(struct rk_arena *arena, const char *text, const char *na
 }
 
 /* `bmc` of the tray, else of the site; switch trays take the site's with their own name. */
-static int open_talk(struct redfish *r, const struct rk_bmc_target *target, struct rk_arena *arena, struct talk *ret, struct rk_err *err)
+static int open_rest(struct redfish *r, const struct rk_bmc_target *target, struct rk_arena *arena, struct rk_rest **ret, struct rk_err *err)
 {
 	RK_CLEANUP_JSON struct rk_json *json = NULL;
 	const struct rk_site *site = r->bmc.site;
@@ -73,8 +75,7 @@ static int open_talk(struct redfish *r, const struct rk_bmc_target *target, stru
 		.trace = r->env.trace,
 		.cancel = r->env.cancel,
 	};
-	*ret = (struct talk){ .arena = arena, .root = "/redfish/v1", .err = err };
-	int rc = rk_rest_open(&rest, &ret->rest, err);
+	int rc = rk_rest_open(&rest, ret, err);
 	if (rc)
 		rk_err_while(err, "BMC of \"%s\"", name);
 	return rc;
@@ -92,21 +93,29 @@ static bool path_ok(const char *path)
 	return true;
 }
 
-/* *ret NULL (and 0) when the service does not have it. */
-static int get(struct talk *t, const char *path, struct rk_json **ret)
+static int get_by_rest(void *ctx, const char *path, struct rk_json **ret, struct rk_err *err)
 {
 	struct rk_rest_reply reply RK_CLEANUP_REPLY = RK_REST_REPLY_INIT;
-	int rc = path_ok(path) ? rk_rest_call(t->rest, &(struct rk_rest_request){ .method = "GET", .absolute = path }, &reply, t->err) :
-				 rk_err_set(t->err, RK_UNREACHABLE, "the BMC names a path that is none");
+	int rc = rk_rest_call(ctx, &(struct rk_rest_request){ .method = "GET", .absolute = path }, &reply, err);
 
 	*ret = NULL;
 	if (rc == RK_NOT_FOUND) {
-		rk_err_clear(t->err);
+		rk_err_clear(err);
 		return 0;
 	}
-	if (!rc && rk_json_parse(path, rk_str_text(&reply.body), reply.body.len, ret, t->err))
-		rc = rk_err_set(t->err, RK_UNREACHABLE, "the BMC's answer to %s is no JSON", path);
+	if (!rc && rk_json_parse(path, rk_str_text(&reply.body), reply.body.len, ret, err))
+		rc = rk_err_set(err, RK_UNREACHABLE, "the BMC's answer to %s is no JSON", path);
 	return rc;
+}
+
+static int get(struct talk *t, const char *path, struct rk_json **ret)
+{
+	*ret = NULL;
+	if (!path_ok(path))
+		return rk_err_set(t->err, RK_UNREACHABLE, "the BMC names a path that is none");
+	if (t->requests++ >= RK_REDFISH_REQUESTS)
+		return rk_err_set(t->err, RK_UNREACHABLE, "the BMC lists more than can be read");
+	return t->get(t->ctx, path, ret, t->err);
 }
 
 static const char *id_of(const struct rk_jnode *node)
@@ -293,16 +302,13 @@ static int read_chassis(struct talk *t, unsigned what, struct rk_bmc_reading *re
 
 /* ---- the driver ------------------------------------------------------------------------------------------------------------------------- */
 
-static int redfish_read(struct rk_bmc *bmc, const struct rk_bmc_target *target, unsigned what, struct rk_arena *arena, struct rk_bmc_reading *ret,
-			struct rk_err *err)
+int rk_redfish_read(rk_redfish_get *fetch, void *ctx, unsigned what, struct rk_arena *arena, struct rk_bmc_reading *ret, struct rk_err *err)
 {
-	struct talk t;
+	struct talk t = { .get = fetch, .ctx = ctx, .arena = arena, .root = "/redfish/v1", .err = err };
 	struct handle h = { .state = RK_POWER_UNKNOWN };
-	int rc = open_talk((struct redfish *)bmc, target, arena, &t, err);
+	int rc = 0;
 
 	*ret = rk_bmc_unread;
-	if (rc)
-		return rc;
 	if (what & RK_BMC_POWER)
 		rc = find_handle(&t, &h);
 	ret->power = h.state;
@@ -310,7 +316,19 @@ static int redfish_read(struct rk_bmc *bmc, const struct rk_bmc_target *target, 
 		rc = read_chassis(&t, what, ret);
 	if (!rc && (what & RK_BMC_COOLANT))
 		rc = read_coolant(&t, ret);
-	rk_rest_close(t.rest);
+	return rc;
+}
+
+static int redfish_read(struct rk_bmc *bmc, const struct rk_bmc_target *target, unsigned what, struct rk_arena *arena, struct rk_bmc_reading *ret,
+			struct rk_err *err)
+{
+	RK_CLEANUP_REST struct rk_rest *rest = NULL;
+	int rc = open_rest((struct redfish *)bmc, target, arena, &rest, err);
+
+	*ret = rk_bmc_unread;
+	if (rc)
+		return rc;
+	rc = rk_redfish_read(get_by_rest, rest, what, arena, ret, err);
 	if (rc)
 		rk_err_while(err, "BMC of \"%s\"", rk_bmc_name(bmc->site, target, arena));
 	return rc;
@@ -321,18 +339,18 @@ static int redfish_set(struct rk_bmc *bmc, const struct rk_bmc_target *target, b
 	struct rk_arena *arena RK_CLEANUP_ARENA = rk_arena_new();
 	struct rk_rest_reply reply RK_CLEANUP_REPLY = RK_REST_REPLY_INIT;
 	struct redfish *r = (struct redfish *)bmc;
+	RK_CLEANUP_REST struct rk_rest *rest = NULL;
 	struct handle h;
-	struct talk t;
-	int rc = r->env.read_only ? rk_err_set(err, RK_INVALID, "everything is read only") : open_talk(r, target, arena, &t, err);
+	int rc = r->env.read_only ? rk_err_set(err, RK_INVALID, "everything is read only") : open_rest(r, target, arena, &rest, err);
 
 	if (rc)
 		return rc;
+	struct talk t = { .get = get_by_rest, .ctx = rest, .arena = arena, .root = "/redfish/v1", .err = err };
 	rc = find_handle(&t, &h);
 	const char *type = on ? "On" : force || (!rc && !h.graceful) ? "ForceOff" : "GracefulShutdown";
 	if (!rc && h.state != (on ? RK_POWER_ON : RK_POWER_OFF))
-		rc = rk_rest_call(t.rest, &(struct rk_rest_request){ .method = "POST", .absolute = h.action, .body = rk_arena_printf(arena, "{\"ResetType\":\"%s\"}", type) },
+		rc = rk_rest_call(rest, &(struct rk_rest_request){ .method = "POST", .absolute = h.action, .body = rk_arena_printf(arena, "{\"ResetType\":\"%s\"}", type) },
 				  &reply, err);
-	rk_rest_close(t.rest);
 	if (rc)
 		rk_err_while(err, "BMC of \"%s\"", rk_bmc_name(bmc->site, target, arena));
 	return rc;

@@ -12,10 +12,13 @@
 #include "inventory/base/str.h"
 #include "inventory/site_file.h"
 #include "inventory/topology.h"
+#include "inventory/base/clock.h"
+#include "provision/drivers/bmc_redfish.h"
 #include "provision/drivers/nvos_parse.h"
 #include "provision/drivers/partitions_file.h"
 #include "provision/health/health.h"
 #include "provision/known_hosts.h"
+#include "provision/simulate.h"
 #include "provision/ssh.h"
 #include "vmspec/image_file.h"
 #include "vmspec/vmspec.h"
@@ -220,6 +223,59 @@ static inline void rk_fuzz_ssh_target(const uint8_t *data, size_t size)
 	rk_shell_quote(&quoted, text);
 }
 
+/* A moment that is accepted is written as one that is. */
+static inline void rk_fuzz_time(const uint8_t *data, size_t size)
+{
+	char *text RK_CLEANUP_FREE = rk_fuzz_text(data, size < 80 ? size : 80), iso[32];
+	int64_t ms, again;
+
+	(void)rk_duration_parse(text, &ms, NULL);
+	if (rk_time_parse(text, 1764500000000, &ms, NULL) || ms < 0)
+		return;
+	if (rk_time_parse(rk_time_iso(ms, iso), 0, &again, NULL) || again != ms / 1000 * 1000)
+		abort();
+}
+
+/* Small mixes and traces are replayed, too. */
+static inline void rk_fuzz_requests(const uint8_t *data, size_t size)
+{
+	static const char racks[] = "{\"apiVersion\":\"racksh/v1\",\"kind\":\"Site\",\"name\":\"s\",\"racks\":[{\"name\":\"r1\",\"trays\":{\"count\":5}}]}";
+	RK_CLEANUP_ARENA struct rk_arena *arena = rk_arena_new();
+	RK_CLEANUP_SITE struct rk_site *site = NULL;
+	struct rk_requests requests;
+	struct rk_simulated result;
+
+	if (rk_requests_parse("fuzz", (const char *)data, size, arena, &requests, NULL) || requests.n > 20 || requests.count > 50 || requests.seeds > 2)
+		return;
+	if (rk_site_parse("site", racks, strlen(racks), &site, NULL))
+		abort();
+	for (int p = 0; p < RK_SIM_POLICIES; p++) {
+		rk_simulate(site, &requests, (enum rk_sim_policy)p, &result);
+		if (result.refused > result.requests || !(result.utilisation >= 0 && result.utilisation <= 1 + 1e-9))
+			abort();
+	}
+}
+
+/* A BMC that answers everything with the same document. */
+static inline int rk_fuzz_redfish_get(void *ctx, const char *path, struct rk_json **ret, struct rk_err *err)
+{
+	const struct rk_fuzz_bytes *b = ctx;
+
+	(void)path;
+	return rk_json_parse("bmc", (const char *)b->data, b->size, ret, err);
+}
+
+static inline void rk_fuzz_redfish(const uint8_t *data, size_t size)
+{
+	RK_CLEANUP_ARENA struct rk_arena *arena = rk_arena_new();
+	struct rk_fuzz_bytes bytes = { data, size };
+	struct rk_bmc_reading r;
+
+	(void)rk_redfish_read(rk_fuzz_redfish_get, &bytes, RK_BMC_POWER | RK_BMC_LEAK | RK_BMC_METERS | RK_BMC_COOLANT, arena, &r, NULL);
+	if (r.leak && rk_utf8_valid(r.leak, strlen(r.leak)) != strlen(r.leak))
+		abort();
+}
+
 /* Everything that is no collector. */
 struct rk_fuzz_entry {
 	const char *name;
@@ -229,6 +285,7 @@ static const struct rk_fuzz_entry rk_fuzz_entries[] __attribute__((unused)) = {
 	{ "json", rk_fuzz_json }, { "nodeset", rk_fuzz_nodeset }, { "site", rk_fuzz_site }, { "ibnetdiscover", rk_fuzz_ibnetdiscover },
 	{ "partitions", rk_fuzz_partitions }, { "nvos", rk_fuzz_nvos }, { "known_hosts", rk_fuzz_known_hosts }, { "words", rk_fuzz_words },
 	{ "ssh_target", rk_fuzz_ssh_target }, { "spec", rk_fuzz_spec }, { "image", rk_fuzz_image }, { "domain", rk_fuzz_domain },
+	{ "time", rk_fuzz_time }, { "requests", rk_fuzz_requests }, { "redfish", rk_fuzz_redfish },
 };
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
