@@ -2,13 +2,21 @@
 
 #include <math.h>
 
+/* A counter that did not move under load is too coarse for so short a time; one that went back began anew. */
+static double energy(const struct rk_bmc_reading *now, const struct rk_bmc_reading *before)
+{
+	bool idle = now->watts == 0 && before->watts == 0;
+
+	return now->kwh > before->kwh || (idle && now->kwh == before->kwh) ? now->kwh - before->kwh : NAN;
+}
+
 static void add(struct rk_power_meter *m, const struct rk_bmc_reading *now, const struct rk_bmc_reading *before)
 {
 	m->kw += now->watts / 1000;
 	m->unmetered += isnan(now->watts);
 	if (before) {
 		m->mean_kw += (now->watts + before->watts) / 2000;
-		m->interval_kwh += now->kwh >= before->kwh ? now->kwh - before->kwh : NAN;
+		m->interval_kwh += energy(now, before);
 	}
 }
 

@@ -225,6 +225,9 @@ static void sums_are_unknown_when_a_part_is(void **state)
 	now.trays[1].kwh = 3; /* the counter began anew */
 	rk_power_sum(s, &now, &before, 900, mine, RK_NONE, &m);
 	assert_true(isnan(m.interval_kwh) && near(m.mean_kw, 4));
+	now.trays[1].kwh = before.trays[1].kwh; /* too coarse for the time */
+	rk_power_sum(s, &now, &before, 900, mine, RK_NONE, &m);
+	assert_true(isnan(m.interval_kwh) && near(m.mean_kw, 4));
 	now.trays[1].watts = NAN;
 	rk_power_sum(s, &now, NULL, 0, mine, RK_NONE, &m);
 	assert_true(isnan(m.kw) && isnan(m.mean_kw));
