@@ -1,27 +1,14 @@
 /* NVLink partitions through NMX-M (NetQ NVLink). Changes are operations that are accepted first and done later; PUT replaces the whole member list,
  * so a list is only sent when the one before it was seen; partition ids are given by the network. */
 #include <inttypes.h>
-#include <pthread.h>
 #include <stdio.h>
 #include <string.h>
 
-#include "provision/drivers/nmxm_parse.h"
-#include "provision/drivers/rest_manager.h"
+#include "provision/drivers/nmxm_impl.h"
 #include "provision/drivers/session.h"
 
-/* An operation that makes no progress for ten minutes fails by NMX-M's own rule; nobody waits that long in a step. */
-enum { POLL_MS = 1000, OPERATION_MS = 120000, SEEN_MS = 30000, OPEN_MS = 10000, BUSY_TRIES = 5, BUSY_MS = 5000 };
+enum { POLL_MS = 1000, SEEN_MS = 30000, OPEN_MS = 10000, BUSY_TRIES = 5, BUSY_MS = 5000 };
 
-struct rack_state {
-	pthread_mutex_t lock;
-	struct rk_rest_manager rest;
-};
-struct nmxm {
-	struct rk_nvl nvl;
-	struct rk_driver_env env;
-	struct rack_state *racks;
-	size_t n_racks;
-};
 struct view {
 	struct rk_nmxm_gpus gpus;
 	struct rk_nmxm_partition *parts;  /* of the rack's domain only */
@@ -35,46 +22,10 @@ static void view_clear(struct view *view)
 	rk_nmxm_gpus_clear(&view->gpus);
 }
 
-static const struct rk_rack *rack_of(const struct nmxm *nmxm, int rack)
-{
-	return &nmxm->nvl.site->racks[rack];
-}
-
-/* --- calls --------------------------------------------------------------------------------------------------------------------- */
-
-static int call(struct nmxm *nmxm, int rack, const char *method, const char *path, const char *body, struct rk_rest_reply *reply, struct rk_json **ret,
-		struct rk_err *err)
-{
-	static const struct rk_rest_base base = { "/nmx/v1", NULL, RK_REST_BASIC };
-	const struct rk_rest_request request = { .method = method, .path = path, .body = body };
-	struct rk_driver_env env = nmxm->env;
-
-	env.site = nmxm->nvl.site;
-	return rk_rest_manager_call(&nmxm->racks[rack].rest, &env, &rack_of(nmxm, rack)->nvlink, &base, &request, reply, ret, err);
-}
-
-static int get(struct nmxm *nmxm, int rack, const char *path, struct rk_json **ret, struct rk_err *err)
-{
-	struct rk_rest_reply reply RK_CLEANUP_REPLY = RK_REST_REPLY_INIT;
-	int rc = call(nmxm, rack, "GET", path, NULL, &reply, ret, err);
-
-	if (rc == 0 && !*ret)
-		rc = rk_err_set(err, RK_UNREACHABLE, "NMX-M's answer to %s is no JSON", path);
-	return rc;
-}
-
-static int pause_ms(struct nmxm *nmxm, int ms, struct rk_err *err)
-{
-	if (nmxm->env.cancel && *nmxm->env.cancel)
-		return rk_err_set(err, RK_CANCELLED, "cancelled");
-	rk_clock_sleep_ms(nmxm->env.clock, ms);
-	return 0;
-}
-
 /* --- reading ------------------------------------------------------------------------------------------------------------------- */
 
 /* NMX-M's domain of the rack: that of any of its GPUs. */
-static int find_domain(const struct nmxm *nmxm, int rack, const struct rk_nmxm_gpus *gpus, const char **ret, struct rk_err *err)
+static int find_domain(const struct rk_nmxm *nmxm, int rack, const struct rk_nmxm_gpus *gpus, const char **ret, struct rk_err *err)
 {
 	const struct rk_site *site = nmxm->nvl.site;
 	size_t at;
@@ -91,12 +42,12 @@ static int find_domain(const struct nmxm *nmxm, int rack, const struct rk_nmxm_g
 }
 
 /* Names are unique per NMX-M, which may have many domains: those that we give end with "@RACK". */
-static char *full_name(const struct nmxm *nmxm, int rack, const char *name)
+static char *full_name(const struct rk_nmxm *nmxm, int rack, const char *name)
 {
-	return rk_xasprintf("%s@%s", name, rack_of(nmxm, rack)->name);
+	return rk_xasprintf("%s@%s", name, rk_nmxm_rack(nmxm, rack)->name);
 }
 
-static bool of_rack(const struct nmxm *nmxm, int rack, const struct rk_nmxm_partition *part, const char *domain)
+static bool of_rack(const struct rk_nmxm *nmxm, int rack, const struct rk_nmxm_partition *part, const char *domain)
 {
 	char *ending RK_CLEANUP_FREE = full_name(nmxm, rack, "");
 
@@ -104,19 +55,19 @@ static bool of_rack(const struct nmxm *nmxm, int rack, const struct rk_nmxm_part
 }
 
 /* With the rack's lock held. */
-static int look(struct nmxm *nmxm, int rack, struct rk_arena *arena, struct view *ret, struct rk_err *err)
+static int look(struct rk_nmxm *nmxm, int rack, struct rk_arena *arena, struct view *ret, struct rk_err *err)
 {
 	struct rk_json *gpus RK_CLEANUP_JSON = NULL, *parts RK_CLEANUP_JSON = NULL;
 	size_t all, kept = 0;
 
 	view_clear(ret);
-	int rc = get(nmxm, rack, "/gpus", &gpus, err);
+	int rc = rk_nmxm_get(nmxm, rack, "/gpus", &gpus, err);
 	if (rc == 0)
 		rc = rk_nmxm_gpus(rk_json_root(gpus), arena, &ret->gpus, err);
 	if (rc == 0)
 		rc = find_domain(nmxm, rack, &ret->gpus, &ret->domain, err);
 	if (rc == 0)
-		rc = get(nmxm, rack, "/partitions", &parts, err);
+		rc = rk_nmxm_get(nmxm, rack, "/partitions", &parts, err);
 	if (rc == 0)
 		rc = rk_nmxm_partitions(rk_json_root(parts), &ret->gpus, arena, &ret->parts, &all, err);
 	for (size_t i = 0; rc == 0 && i < all; i++)
@@ -126,11 +77,11 @@ static int look(struct nmxm *nmxm, int rack, struct rk_arena *arena, struct view
 	return rc;
 }
 
-static int finish(struct nmxm *nmxm, int rack, int rc, struct rk_err *err)
+static int finish(struct rk_nmxm *nmxm, int rack, int rc, struct rk_err *err)
 {
 	pthread_mutex_unlock(&nmxm->racks[rack].lock);
 	if (rc != 0 && rc != RK_CANCELLED)
-		rk_err_while(err, "NVLink of rack \"%s\"", rack_of(nmxm, rack)->name);
+		rk_err_while(err, "NVLink of rack \"%s\"", rk_nmxm_rack(nmxm, rack)->name);
 	return rc;
 }
 
@@ -146,7 +97,7 @@ static int cmp_live(const void *a, const void *b)
 	return ((const struct rk_nvl_live *)a)->id - ((const struct rk_nvl_live *)b)->id;
 }
 
-static void to_live(const struct nmxm *nmxm, int rack, const struct view *view, const struct rk_nmxm_partition *part, struct rk_arena *arena,
+static void to_live(const struct rk_nmxm *nmxm, int rack, const struct view *view, const struct rk_nmxm_partition *part, struct rk_arena *arena,
 		    struct rk_nvl_live *ret)
 {
 	char *ending RK_CLEANUP_FREE = full_name(nmxm, rack, "");
@@ -161,7 +112,7 @@ static void to_live(const struct nmxm *nmxm, int rack, const struct view *view, 
 
 static int nmxm_list(struct rk_nvl *nvl, int rack, struct rk_arena *arena, struct rk_nvl_live **ret, size_t *ret_n, struct rk_err *err)
 {
-	struct nmxm *nmxm = (struct nmxm *)nvl;
+	struct rk_nmxm *nmxm = (struct rk_nmxm *)nvl;
 	struct view view CLEANUP_VIEW = { .n = 0 };
 
 	pthread_mutex_lock(&nmxm->racks[rack].lock);
@@ -203,96 +154,6 @@ static const struct rk_nmxm_partition *with_gpu(const struct view *view, int gpu
 	return NULL;
 }
 
-/* --- operations ---------------------------------------------------------------------------------------------------------------- */
-
-/* "66a0…" is a path element: nothing else may get into a URL. */
-static bool is_key(const char *text)
-{
-	size_t n = text ? strlen(text) : 0;
-
-	return n >= 1 && n <= 64 && strspn(text, "0123456789abcdefABCDEF-") == n;
-}
-
-static void cancel_operation(struct nmxm *nmxm, int rack, const char *id, const struct rk_nmxm_operation *op)
-{
-	struct rk_rest_reply reply RK_CLEANUP_REPLY = RK_REST_REPLY_INIT;
-	char *path RK_CLEANUP_FREE = rk_xasprintf("/operations/%s", id);
-	const volatile int *cancel = nmxm->env.cancel;
-
-	if (!op->cancellable)
-		return;
-	/* Also when Ctrl-C is the reason: this call must go out. */
-	rk_rest_manager_close(&nmxm->racks[rack].rest);
-	nmxm->env.cancel = NULL;
-	(void)call(nmxm, rack, "DELETE", path, NULL, &reply, NULL, NULL);
-	nmxm->env.cancel = cancel;
-	rk_rest_manager_close(&nmxm->racks[rack].rest);
-}
-
-static int operation_over(const struct rk_nmxm_operation *op, struct rk_err *err)
-{
-	struct rk_str text RK_CLEANUP_STR = RK_STR_INIT;
-	const char *details = op->details ? op->details : "no reason given";
-
-	rk_str_add_escaped(&text, details, strnlen(details, 300));
-	switch (op->state) {
-	case RK_NMXM_DONE:
-		return 0;
-	case RK_NMXM_CANCELLED:
-		return rk_err_set(err, RK_FAILED, "somebody cancelled the operation in NMX-M");
-	case RK_NMXM_FAILED:
-		return rk_err_set(err, RK_FAILED, "NMX-M: %s", rk_str_text(&text));
-	default:
-		return rk_err_set(err, RK_UNREACHABLE, "NMX-M tells a state of the operation that is not understood");
-	}
-}
-
-static int wait_operation(struct nmxm *nmxm, int rack, const char *id, struct rk_err *err)
-{
-	struct rk_arena *arena RK_CLEANUP_ARENA = rk_arena_new();
-	const char *path = rk_arena_printf(arena, "/operations/%s", id);
-	struct rk_nmxm_operation op = { .cancellable = true };
-
-	for (int waited = 0;; waited += POLL_MS) {
-		struct rk_json *json RK_CLEANUP_JSON = NULL;
-		int rc = get(nmxm, rack, path, &json, err);
-		if (rc == 0) {
-			rk_nmxm_operation(rk_json_root(json), arena, &op);
-			if (op.state != RK_NMXM_RUNNING)
-				return operation_over(&op, err);
-		}
-		if (rc == 0 || rc == RK_UNREACHABLE)
-			rc = waited >= OPERATION_MS ? RK_UNREACHABLE : pause_ms(nmxm, POLL_MS, err);
-		if (rc == 0)
-			continue;
-		cancel_operation(nmxm, rack, id, &op);
-		return rc == RK_UNREACHABLE ? rk_err_set(err, rc, "the operation is not done after %d s (%s); whether it will be is not known", OPERATION_MS / 1000,
-							 op.step ? op.step : "no step told") :
-					      rc;
-	}
-}
-
-/* A change, until NMX-M says that it is over. Errors may come with the effect; *ret_open: it may yet come. */
-static int operate(struct nmxm *nmxm, int rack, const char *method, const char *path, const char *body, bool *ret_open, struct rk_err *err)
-{
-	struct rk_rest_reply reply RK_CLEANUP_REPLY = RK_REST_REPLY_INIT;
-	struct rk_json *json RK_CLEANUP_JSON = NULL;
-	int rc = call(nmxm, rack, method, path, body, &reply, &json, err);
-
-	*ret_open = rc == 0 || reply.maybe_done;
-	if (rc)
-		return rc;
-	const char *id = json ? rk_jstr(rk_jget(rk_json_root(json), "operationId")) : NULL;
-	char *location RK_CLEANUP_FREE = rk_rest_header(&reply, "Location");
-	if (!id && location && strrchr(location, '/'))
-		id = strrchr(location, '/') + 1;
-	if (!is_key(id))
-		return rk_err_set(err, RK_UNREACHABLE, "NMX-M accepted the change without an operation to follow; its outcome is not known");
-	rc = wait_operation(nmxm, rack, id, err);
-	*ret_open = rc == RK_UNREACHABLE;
-	return rc;
-}
-
 /* --- changing ------------------------------------------------------------------------------------------------------------------ */
 
 struct change {
@@ -306,7 +167,7 @@ struct decision {
 	const char *method, *path, *body; /* method NULL: wait */
 };
 /* What is to be sent, from what is there. Errors: it cannot be. */
-typedef int decide_fn(const struct nmxm *nmxm, int rack, const struct change *c, const struct view *view, struct rk_arena *arena, struct decision *ret,
+typedef int decide_fn(const struct rk_nmxm *nmxm, int rack, const struct change *c, const struct view *view, struct rk_arena *arena, struct decision *ret,
 		      struct rk_err *err);
 
 static bool in_list(const struct rk_nmxm_partition *part, int gpu)
@@ -319,13 +180,13 @@ static bool in_list(const struct rk_nmxm_partition *part, int gpu)
 
 static int path_of(const struct rk_nmxm_partition *part, struct rk_arena *arena, const char **ret, struct rk_err *err)
 {
-	if (!is_key(part->key))
+	if (!rk_nmxm_is_key(part->key))
 		return rk_err_set(err, RK_UNREACHABLE, "NMX-M gives partition %d an id that cannot be used", part->id);
 	*ret = rk_arena_printf(arena, "/partitions/%s", part->key);
 	return 0;
 }
 
-static int decide_create(const struct nmxm *nmxm, int rack, const struct change *c, const struct view *view, struct rk_arena *arena, struct decision *ret,
+static int decide_create(const struct rk_nmxm *nmxm, int rack, const struct change *c, const struct view *view, struct rk_arena *arena, struct decision *ret,
 			 struct rk_err *err)
 {
 	const struct rk_nmxm_partition *named = with_name(view, c->name), *taken = with_id(view, c->id);
@@ -347,7 +208,7 @@ static int decide_create(const struct nmxm *nmxm, int rack, const struct change 
 	return 0;
 }
 
-static int decide_remove(const struct nmxm *nmxm, int rack, const struct change *c, const struct view *view, struct rk_arena *arena, struct decision *ret,
+static int decide_remove(const struct rk_nmxm *nmxm, int rack, const struct change *c, const struct view *view, struct rk_arena *arena, struct decision *ret,
 			 struct rk_err *err)
 {
 	const struct rk_nmxm_partition *part = with_id(view, c->id);
@@ -378,7 +239,7 @@ static const char *new_list(const struct view *view, const struct rk_nmxm_partit
 	return rk_arena_strdup(arena, rk_str_text(&body));
 }
 
-static int decide_move(const struct nmxm *nmxm, int rack, const struct change *c, const struct view *view, struct rk_arena *arena, struct decision *ret,
+static int decide_move(const struct rk_nmxm *nmxm, int rack, const struct change *c, const struct view *view, struct rk_arena *arena, struct decision *ret,
 		       struct rk_err *err)
 {
 	const struct rk_nmxm_partition *part = with_id(view, c->id), *held;
@@ -419,7 +280,7 @@ struct progress {
 };
 
 /* One round: looks, decides, sends or waits. *ret_over: rc is the result. */
-static int round_of(struct nmxm *nmxm, int rack, const struct change *c, decide_fn *decide, struct progress *p, bool *ret_over, struct rk_err *err)
+static int round_of(struct rk_nmxm *nmxm, int rack, const struct change *c, decide_fn *decide, struct progress *p, bool *ret_over, struct rk_err *err)
 {
 	struct rk_arena *arena RK_CLEANUP_ARENA = rk_arena_new();
 	struct view view CLEANUP_VIEW = { .n = 0 };
@@ -434,7 +295,7 @@ static int round_of(struct nmxm *nmxm, int rack, const struct change *c, decide_
 	if (p->why.rc && p->open && p->waited_ms < OPEN_MS) {
 		*ret_over = false;
 		p->waited_ms += POLL_MS;
-		return pause_ms(nmxm, POLL_MS, err);
+		return rk_nmxm_pause(nmxm, POLL_MS, err);
 	}
 	if (p->why.rc && (!busy(&p->why) || p->tries > BUSY_TRIES)) {
 		rk_err_move(err, &p->why);
@@ -443,20 +304,20 @@ static int round_of(struct nmxm *nmxm, int rack, const struct change *c, decide_
 	*ret_over = false;
 	if (p->why.rc) {
 		rk_err_clear(&p->why);
-		return pause_ms(nmxm, BUSY_MS, err);
+		return rk_nmxm_pause(nmxm, BUSY_MS, err);
 	}
 	if (p->sent || !d.method) {
 		p->waited_ms += POLL_MS;
 		return p->waited_ms > SEEN_MS ? rk_err_set(err, RK_UNREACHABLE, "NMX-M says that the operation is done, but does not show it") :
-						pause_ms(nmxm, POLL_MS, err);
+						rk_nmxm_pause(nmxm, POLL_MS, err);
 	}
 	p->tries++;
-	rc = operate(nmxm, rack, d.method, d.path, d.body, &p->open, &p->why);
+	rc = rk_nmxm_operate(nmxm, rack, d.method, d.path, d.body, &p->open, &p->why);
 	p->sent = rc == 0;
 	return rc == RK_CANCELLED ? rk_err_set(err, rc, "cancelled") : 0;
 }
 
-static int change(struct nmxm *nmxm, int rack, const struct change *c, decide_fn *decide, struct rk_err *err)
+static int change(struct rk_nmxm *nmxm, int rack, const struct change *c, decide_fn *decide, struct rk_err *err)
 {
 	struct progress p = { .why = RK_ERR_INIT };
 	struct rk_err ignored RK_CLEANUP_ERR = RK_ERR_INIT;
@@ -491,26 +352,26 @@ static int guard(int id, bool allow_default, struct rk_err *err)
 }
 
 /* A partition that got another id than the one that was planned is taken away again: the plan names ids. */
-static void take_back(struct nmxm *nmxm, int rack, const char *name, int id)
+static void take_back(struct rk_nmxm *nmxm, int rack, const char *name, int id)
 {
 	struct rk_arena *arena RK_CLEANUP_ARENA = rk_arena_new();
 	struct view view CLEANUP_VIEW = { .n = 0 };
 	struct rk_err ignored RK_CLEANUP_ERR = RK_ERR_INIT;
 	const struct rk_nmxm_partition *part;
-	const char *path;
+	const char *path = NULL;
 	bool open;
 
 	pthread_mutex_lock(&nmxm->racks[rack].lock);
 	if (look(nmxm, rack, arena, &view, &ignored) == 0 && (part = with_name(&view, name)) && part->id != id && !part->n_gpus &&
 	    path_of(part, arena, &path, &ignored) == 0)
-		(void)operate(nmxm, rack, "DELETE", path, NULL, &open, &ignored);
+		(void)rk_nmxm_operate(nmxm, rack, "DELETE", path, NULL, &open, &ignored);
 	pthread_mutex_unlock(&nmxm->racks[rack].lock);
 }
 
 /* The resiliency mode and the number of multicast groups cannot be said in this interface: NMX-M's own choice stays. */
 static int nmxm_create(struct rk_nvl *nvl, int rack, int id, const char *name, const char *mode, int groups, struct rk_err *err)
 {
-	struct nmxm *nmxm = (struct nmxm *)nvl;
+	struct rk_nmxm *nmxm = (struct rk_nmxm *)nvl;
 	char *full RK_CLEANUP_FREE = full_name(nmxm, rack, name);
 	struct change c = { .id = id, .name = full };
 
@@ -529,34 +390,34 @@ static int nmxm_remove(struct rk_nvl *nvl, int rack, int id, struct rk_err *err)
 {
 	struct change c = { .id = id };
 
-	return guard(id, false, err) ? RK_INVALID : change((struct nmxm *)nvl, rack, &c, decide_remove, err);
+	return guard(id, false, err) ? RK_INVALID : change((struct rk_nmxm *)nvl, rack, &c, decide_remove, err);
 }
 
 static int nmxm_add(struct rk_nvl *nvl, int rack, int id, uint64_t gpu, struct rk_err *err)
 {
 	struct change c = { .id = id, .guid = gpu, .add = true };
 
-	return guard(id, true, err) ? RK_INVALID : change((struct nmxm *)nvl, rack, &c, decide_move, err);
+	return guard(id, true, err) ? RK_INVALID : change((struct rk_nmxm *)nvl, rack, &c, decide_move, err);
 }
 
 static int nmxm_drop(struct rk_nvl *nvl, int rack, int id, uint64_t gpu, struct rk_err *err)
 {
 	struct change c = { .id = id, .guid = gpu };
 
-	return guard(id, true, err) ? RK_INVALID : change((struct nmxm *)nvl, rack, &c, decide_move, err);
+	return guard(id, true, err) ? RK_INVALID : change((struct rk_nmxm *)nvl, rack, &c, decide_move, err);
 }
 
 static int nmxm_health(struct rk_nvl *nvl, int rack, struct rk_err *err)
 {
 	struct rk_arena *arena RK_CLEANUP_ARENA = rk_arena_new();
-	struct nmxm *nmxm = (struct nmxm *)nvl;
+	struct rk_nmxm *nmxm = (struct rk_nmxm *)nvl;
 	struct view view CLEANUP_VIEW = { .n = 0 };
 	struct rk_json *json RK_CLEANUP_JSON = NULL;
 
 	pthread_mutex_lock(&nmxm->racks[rack].lock);
 	int rc = look(nmxm, rack, arena, &view, err);
 	if (rc == 0)
-		rc = get(nmxm, rack, "/services", &json, err);
+		rc = rk_nmxm_get(nmxm, rack, "/services", &json, err);
 	if (rc == 0)
 		rc = rk_nmxm_services(rk_json_root(json), view.domain, err);
 	return finish(nmxm, rack, rc, err);
@@ -564,7 +425,7 @@ static int nmxm_health(struct rk_nvl *nvl, int rack, struct rk_err *err)
 
 static void nmxm_free(struct rk_nvl *nvl)
 {
-	struct nmxm *nmxm = (struct nmxm *)nvl;
+	struct rk_nmxm *nmxm = (struct rk_nmxm *)nvl;
 
 	for (size_t i = 0; i < nmxm->n_racks; i++) {
 		rk_rest_manager_close(&nmxm->racks[i].rest);
@@ -578,7 +439,7 @@ static const struct rk_nvl_ops ops = { nmxm_list, nmxm_create, nmxm_remove, nmxm
 
 int rk_nvl_nmxm(const struct rk_driver_env *env, struct rk_nvl **ret, struct rk_err *err)
 {
-	struct nmxm *nmxm = rk_xcalloc(1, sizeof(*nmxm));
+	struct rk_nmxm *nmxm = rk_xcalloc(1, sizeof(*nmxm));
 
 	(void)err;
 	nmxm->nvl = (struct rk_nvl){ &ops, env->site };

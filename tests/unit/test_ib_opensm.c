@@ -519,6 +519,10 @@ static void counters_are_read_wide_where_there_are_wide_ones(void **state)
 	assert_true(reading.known);
 	assert_true(reading.have[0] && !reading.narrow[0] && reading.value[0] == 5);
 	assert_true(reading.have[4] && reading.narrow[4] && reading.value[4] == 3);
+	/* A port without wide ones. */
+	put(f, "sm1", "bin/perfquery", "#!/bin/sh\n[ \"$1\" != -x ] || { echo 'perfquery: iberror: failed: perfextquery'; exit 1; }\necho 'PortXmitWait:....................7'\n", 0755);
+	IB_RC(0, f->bench.ib->ops->counters(f->bench.ib, 0, &guid, 1, arena, &reading, error));
+	assert_true(reading.known && reading.have[16] && reading.narrow[16] && reading.value[16] == 7);
 }
 
 int main(void)

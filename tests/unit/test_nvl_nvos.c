@@ -420,6 +420,44 @@ static void an_older_release_is_spoken_to_in_its_own_way(void **state)
 	assert_int_equal(f->actions, 1);
 }
 
+/* A site may have racks of both kinds: each call goes to the driver of its rack, also after the store was read again. */
+static void racks_with_other_drivers_are_served_side_by_side(void **state)
+{
+	static const char text[] = "{\"apiVersion\":\"racksh/v1\",\"kind\":\"Site\",\"name\":\"s\",\"infiniband\":[{\"name\":\"ib0\",\"driver\":\"ufm\"},"
+				   "{\"name\":\"ib1\",\"driver\":\"opensm\",\"ssh\":\"root@sm\"}],\"racks\":["
+				   "{\"name\":\"r1\",\"nvlink\":{\"driver\":\"nvos\",\"ssh\":\"admin@sw1\"},\"trays\":{\"count\":2}},"
+				   "{\"name\":\"r2\",\"nvlink\":{\"driver\":\"nmxm\"},\"trays\":{\"count\":1}}],\"images\":[],\"tenants\":[]}";
+	struct rk_arena *arena RK_CLEANUP_ARENA = rk_arena_new();
+	struct fake *f = *state;
+	struct rk_site *site = NULL, *again = NULL;
+	struct rk_err err RK_CLEANUP_ERR = RK_ERR_INIT;
+	struct rk_nvl *nvl;
+	struct rk_nvl_live *live;
+	struct rk_ib *ib;
+	struct rk_ib_live *parts;
+	size_t n;
+
+	assert_int_equal(rk_site_parse("site", text, strlen(text), &site, &err), 0);
+	assert_int_equal(rk_site_parse("site", text, strlen(text), &again, &err), 0);
+	f->env.site = site;
+	assert_int_equal(rk_nvl_open(&f->env, &nvl, &err), 0);
+	assert_int_equal(nvl->ops->list(nvl, 0, arena, &live, &n, &err), 0);
+	nvl->site = again;
+	rk_site_free(site);
+	f->env.site = again;
+	assert_int_equal(nvl->ops->list(nvl, 0, arena, &live, &n, &err), 0);
+	assert_int_equal(n, 1);
+	assert_int_equal(nvl->ops->health(nvl, 1, &err), RK_INVALID);
+	assert_non_null(strstr(err.message, "names no \"url\""));
+	nvl->ops->free(nvl);
+	assert_int_equal(rk_ib_open(&f->env, &ib, &err), 0);
+	assert_int_equal(ib->ops->list(ib, 0, arena, &parts, &n, &err), RK_INVALID);
+	assert_non_null(strstr(err.message, "names no \"url\""));
+	assert_int_equal(ib->ops->list(ib, 1, arena, &parts, &n, &err), RK_UNREACHABLE);
+	ib->ops->free(ib);
+	rk_site_free(again);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -431,6 +469,7 @@ int main(void)
 		cmocka_unit_test_setup_teardown(what_is_wrong_with_the_controller_is_named, start, stop),
 		cmocka_unit_test_setup_teardown(no_controller_on_any_switch_is_named, start_three, stop),
 		cmocka_unit_test_setup_teardown(multicast_groups_are_budgeted_per_domain, start, stop),
+		cmocka_unit_test_setup_teardown(racks_with_other_drivers_are_served_side_by_side, start, stop),
 		cmocka_unit_test_setup_teardown(an_older_release_is_spoken_to_in_its_own_way, start, stop),
 	};
 
