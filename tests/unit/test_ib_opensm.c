@@ -177,7 +177,7 @@ static int run(void *ctx, const char *target, const char *const *argv, const cha
 {
 	struct fake *f = ctx;
 	const char *host = strchr(target, '@') ? strchr(target, '@') + 1 : target;
-	bool writes = argv[2] && strstr(argv[2], "racksh-partitions"), hit;
+	bool writes = argv[1] && argv[2] && strstr(argv[2], "racksh-partitions"), hit;
 	int in = scratch(f), out = scratch(f), errors = scratch(f), status = 0;
 
 	obey(f);
