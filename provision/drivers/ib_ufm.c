@@ -142,6 +142,8 @@ static int read_all(struct ufm *ufm, int fabric, struct rk_arena *arena, struct 
 	const struct rk_jnode *root = rc ? NULL : rk_json_root(json);
 	size_t n = 0;
 
+	if (rc == RK_NOT_FOUND)
+		rc = rk_err_set(err, RK_UNREACHABLE, "there is no list of keys at this URL: is it UFM's?");
 	if (rc == 0 && root->type != RK_JOBJECT)
 		rc = rk_err_set(err, RK_UNREACHABLE, "UFM's list of keys is not understood");
 	if (rc)

@@ -18,7 +18,7 @@
 /* ---- a UFM that behaves as the documents say: {} for what is not there, a partition gone with its last GUID, full unless told otherwise ---------- */
 
 enum { KEYS = 8, PORTS = 8 };
-enum fault { NONE, CUT, CONFLICT, LIE, BROKEN_WITH_EFFECT, BROKEN, EXPIRED, NULL_LIST, LATE, NO_MEMBERSHIP, DEFAULT_FULL, FOREIGN_KEY };
+enum fault { NONE, CUT, CONFLICT, LIE, BROKEN_WITH_EFFECT, BROKEN, EXPIRED, NULL_LIST, LATE, NO_MEMBERSHIP, DEFAULT_FULL, NO_LIST };
 
 struct key {
 	unsigned pkey;             /* 0: free */
@@ -190,6 +190,7 @@ static void handle(void *ctx, const struct http_request *request, struct http_an
 	    !strstr(request->headers, f->token ? f->token : "Authorization: Basic YWRtaW46cHc=") || (f->fault == EXPIRED && f->refused++ == 0)) {
 		answer->status = 401;
 	} else if (get && strcmp(path, "/resources/pkeys?guids_data=true") == 0) {
+		answer->status = f->fault == NO_LIST ? 404 : 200;
 		list_keys(f, &answer->body);
 	} else if (get && rk_starts_with(path, "/resources/pkeys/")) {
 		struct key *k = find(f, (unsigned)strtoul(path + strlen("/resources/pkeys/"), NULL, 16), false);
@@ -333,6 +334,9 @@ static void a_null_list_is_unknown_not_empty(void **state)
 	size_t n;
 
 	f->fault = NULL_LIST;
+	IB_RC(RK_UNREACHABLE, f->bench.ib->ops->list(f->bench.ib, 0, arena, &live, &n, error));
+	/* Nor does a wrong URL say anything of the fabric. */
+	f->fault = NO_LIST;
 	IB_RC(RK_UNREACHABLE, f->bench.ib->ops->list(f->bench.ib, 0, arena, &live, &n, error));
 }
 
