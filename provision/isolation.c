@@ -1,9 +1,11 @@
 #include "provision/isolation.h"
 
 #include <inttypes.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "provision/hooks.h"
 #include "provision/verify.h"
 
 enum { PATHS_MAX = 256 };
@@ -567,6 +569,18 @@ static bool cancelled(const struct rk_world *world)
 	return world->cancel && *world->cancel;
 }
 
+/* The site's own alarm, when isolation breaks. */
+static void alarm(const struct rk_world *world, const struct rk_isolation *isolation)
+{
+	char count[16];
+	const struct rk_hook_fact facts[] = { { "VERDICT", isolation->verdict }, { "VIOLATIONS", count },
+					      { "WHAT", isolation->n_violations ? isolation->violations[0].what : NULL } };
+	struct rk_err ignored RK_CLEANUP_ERR = RK_ERR_INIT;
+
+	snprintf(count, sizeof(count), "%zu", isolation->n_violations);
+	(void)rk_hook_run(world, "isolation", facts, RK_ARRAY_SIZE(facts), &ignored);
+}
+
 /* In real time also for the twin, whose clock would not let anybody wait. */
 static void pause_until(const struct rk_world *world, int ms)
 {
@@ -593,6 +607,8 @@ int rk_isolation_watch(struct rk_world *world, int interval_ms, rk_isolation_see
 		fingerprint(&isolation, &now);
 		if (!rk_streq(rk_str_text(&now), rk_str_text(&last)))
 			seen(ctx, &isolation);
+		if (rc == RK_UNHEALTHY && !rk_streq(rk_str_text(&now), rk_str_text(&last)))
+			alarm(world, &isolation);
 		rk_str_reset(&last);
 		rk_str_add(&last, rk_str_text(&now));
 		pause_until(world, interval_ms);

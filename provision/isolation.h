@@ -17,7 +17,7 @@ struct rk_isolation {
 int rk_isolation_verify(struct rk_world *world, bool paths, struct rk_arena *arena, struct rk_isolation *ret, struct rk_err *err);
 
 /* Verifies every interval_ms (real time) until Ctrl-C, and calls seen at the first reading and whenever verdict or violations change; the result
- * lives for the call. A store that moved on is read again. Returns what the worst reading returned: RK_UNHEALTHY when isolation was broken at
- * any time, RK_UNREACHABLE when it was not always known, else 0. */
+ * lives for the call. The site's isolation hook is run when violations are new. A store that moved on is read again. Returns what the worst
+ * reading returned: RK_UNHEALTHY when isolation was broken at any time, RK_UNREACHABLE when it was not always known, else 0. */
 typedef void rk_isolation_seen(void *ctx, const struct rk_isolation *isolation);
 int rk_isolation_watch(struct rk_world *world, int interval_ms, rk_isolation_seen *seen, void *ctx, struct rk_err *err);

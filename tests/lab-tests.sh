@@ -16,6 +16,7 @@ suites() {
 		tests/lab/job-tests.sh
 		tests/lab/discover-tests.sh
 		tests/lab/selftest.sh
+		tests/lab/lint-vs-opensm.sh
 	END
 }
 

@@ -3,6 +3,7 @@
 
 #include "cli/cmds/common.h"
 #include "cli/cmds/planes.h"
+#include "provision/nvl_seen.h"
 
 static int members_of(const struct rk_site *site, int cluster, int rack)
 {
@@ -64,11 +65,38 @@ static int nvlink_find(struct rk_call *call, const char *text, const struct rk_n
 	return rk_err_set(err, RK_INVALID, "partition %s is in %zu domains: write RACK/ID", text, found);
 }
 
+static void seen_cell(struct rk_call *call, const struct rk_nvl_partition *p)
+{
+	struct rk_nvl_seen *seen;
+	size_t n;
+	struct rk_jw *w = rk_cell_json(call->out, "seen");
+
+	rk_nvl_ask_guests(call->world, (int)(p - call->world->site->nvl_partitions), call->arena, &seen, &n);
+	rk_jw_array(w);
+	for (size_t i = 0; i < n; i++) {
+		const char *const pairs[][2] = { { "state", seen[i].state }, { "status", seen[i].status }, { "clique", seen[i].clique },
+						 { "cluster_uuid", seen[i].cluster_uuid }, { "why", seen[i].why } };
+		rk_jw_object(w);
+		rk_jw_key(w, "vm");
+		rk_jw_str(w, seen[i].vm);
+		rk_jw_key(w, "gpu");
+		seen[i].gpu == RK_NONE ? rk_jw_null(w) : rk_jw_i64(w, seen[i].gpu);
+		rk_jw_key(w, "agrees");
+		seen[i].gpu == RK_NONE ? rk_jw_null(w) : rk_jw_bool(w, seen[i].agrees);
+		for (size_t k = 0; k < RK_ARRAY_SIZE(pairs); k++) {
+			rk_jw_key(w, pairs[k][0]);
+			rk_jw_str(w, pairs[k][1]);
+		}
+		rk_jw_end(w);
+	}
+	rk_jw_end(w);
+}
+
 static int nvlink_show(struct rk_call *call, struct rk_err *err)
 {
 	const struct rk_nvl_partition *p = NULL;
 	int rc = nvlink_find(call, rk_call_arg(call, "PARTITION"), &p, err);
-	struct rk_nvl_live *live;
+	struct rk_nvl_live *live, *mine = NULL;
 	size_t n;
 
 	if (!rc)
@@ -77,13 +105,20 @@ static int nvlink_show(struct rk_call *call, struct rk_err *err)
 		rc = call->world->nvl->ops->list(call->world->nvl, p->rack, call->arena, &live, &n, err);
 	if (rc)
 		return rc;
+	for (size_t i = 0; i < n; i++)
+		if (live[i].id == p->id)
+			mine = &live[i];
 	nvlink_row(call, p);
+	rk_cell_number(call->out, "live", mine ? (long long)mine->n_gpus : 0);
+	rk_cell_text(call->out, "health", mine ? mine->health : NULL);
+	rk_cell_text(call->out, "resiliency", mine ? mine->resiliency : NULL);
+	rk_cell_time(call->out, "at", rk_clock_unix_ms(call->world->env.clock));
 	struct rk_jw *w = rk_cell_json(call->out, "members");
 	rk_jw_array(w);
-	for (size_t i = 0; i < n; i++)
-		for (size_t g = 0; live[i].id == p->id && g < live[i].n_gpus; g++)
-			rk_jw_hex64(w, live[i].gpus[g]);
+	for (size_t g = 0; mine && g < mine->n_gpus; g++)
+		rk_jw_hex64(w, mine->gpus[g]);
 	rk_jw_end(w);
+	seen_cell(call, p);
 	return 0;
 }
 
@@ -105,9 +140,12 @@ static int nvlink_verify(struct rk_call *call, struct rk_err *err)
 
 static const struct rk_command nvlink_rows[] = {
 	{ .noun = "nvlink", .verb = "list", .summary = "list the NVLink partitions", .list = true, .columns = RK_COLUMNS(NVLINK_COLUMNS), .examples = RK_EXAMPLES("nvlink list"), .run = nvlink_list },
-	{ .noun = "nvlink", .verb = "show", .summary = "show a partition with the members the switch holds now", .flags = RK_CMD_REMOTE,
+	{ .noun = "nvlink", .verb = "show", .summary = "show a partition as wanted, as the switch holds it now, and as its guests see it", .flags = RK_CMD_REMOTE,
+	  .description = "gpus is how many the cluster has in this rack, live how many the switch has in the partition, members which. seen is what nvidia-smi says in each "
+			 "guest: State, Status, CliqueId, ClusterUUID, and whether they agree with the partition; a guest that does not answer says why.",
 	  .args = RK_ARGS({ .name = "PARTITION", .type = RK_ARG_TEXT, .required = true, .help = "RACK/ID" }),
-	  .columns = RK_COLUMNS(NVLINK_COLUMNS, { "members", RK_COL_JSON }), .run = nvlink_show },
+	  .columns = RK_COLUMNS(NVLINK_COLUMNS, { "live", RK_COL_NUMBER }, { "health", RK_COL_TEXT }, { "resiliency", RK_COL_TEXT }, { "members", RK_COL_JSON },
+				{ "seen", RK_COL_JSON, .wide = true }, { "at", RK_COL_TIME, .wide = true }), .run = nvlink_show },
 	{ .noun = "nvlink", .verb = "verify", .summary = "compare every partition with what the switches hold now", .flags = RK_CMD_REMOTE, .list = true,
 	  .args = RK_ARGS({ .name = "SEL", .type = RK_ARG_SEL_RACKS, .help = "racks; default all" }), .columns = CHECK_COLUMNS,
 	  .examples = RK_EXAMPLES("nvlink verify"), .run = nvlink_verify },

@@ -9,7 +9,8 @@
 #include "inventory/topology.h"
 #include "provision/ib_counters.h"
 
-enum { TABLE_MAX = 4096, MS_PER_PORT = 60 };
+/* rdma-core 49 brought XDR to the tools. */
+enum { TABLE_MAX = 4096, MS_PER_PORT = 60, XDR_GBPS = 800, XDR_DIAGS = 49 };
 
 /* NONCE, GUIDs on standard input. Eight at a time: each table is printed with one write, so that answers do not mix. */
 static const char tables_script[] =
@@ -261,6 +262,37 @@ int rk_ib_ssh_counters(struct rk_ib_ssh *s, const uint64_t *guids, size_t n, str
 	return rk_ib_ssh_finish(s, rc, err);
 }
 
+/* "smpquery 44.0 …" -> 44; 0 unknown. */
+static long diags_version(const char *text)
+{
+	const char *digit = text + strcspn(text, "0123456789");
+
+	return strtol(digit, NULL, 10);
+}
+
+/* Tools that came before XDR cannot read such a fabric at all: then that is said, and not only that no port answers. */
+static void name_old_tools(struct rk_ib_ssh *s, struct rk_ib_port *ports, size_t n, struct rk_arena *arena)
+{
+	static const char *const argv[] = { "sh", "-c", "smpquery --version 2>&1 </dev/null || rpm -q infiniband-diags || dpkg-query -W infiniband-diags", NULL };
+	const struct rk_fabric *f = fabric_of(s);
+	struct rk_ssh_result r = { .status = -1 };
+	struct rk_err ignored RK_CLEANUP_ERR = RK_ERR_INIT;
+
+	for (size_t i = 0; i < n; i++)
+		if (ports[i].known || ports[i].down)
+			return;
+	if (f->rate_gbps < XDR_GBPS || rk_ib_ssh_run_any(s, 10000, argv, NULL, 0, &r, &ignored) != 0) {
+		rk_ssh_result_clear(&r);
+		return;
+	}
+	long version = diags_version(rk_str_text(&r.out));
+	const char *why = rk_arena_printf(arena, "infiniband-diags %ld on the manager's host is too old for XDR, which needs %d or later (%s)", version, XDR_DIAGS,
+					  ports[0].why ? ports[0].why : "no answer");
+	for (size_t i = 0; version > 0 && version < XDR_DIAGS && i < n; i++)
+		ports[i].why = why;
+	rk_ssh_result_clear(&r);
+}
+
 int rk_ib_ssh_tables_locked(struct rk_ib_ssh *s, const uint64_t *guids, size_t n, struct rk_arena *arena, struct rk_ib_port *ret, struct rk_err *err)
 {
 	struct rk_str list RK_CLEANUP_STR = RK_STR_INIT;
@@ -279,8 +311,10 @@ int rk_ib_ssh_tables_locked(struct rk_ib_ssh *s, const uint64_t *guids, size_t n
 	if (rc == 0 && r.out.len == 0)
 		rc = rk_err_set(err, RK_UNREACHABLE, "reading P_Key tables: %s", rk_first_line(arena, rk_str_text(&r.err)));
 	rk_ssh_result_clear(&r);
-	if (rc == 0)
+	if (rc == 0) {
 		find_down(s, ret, n, arena);
+		name_old_tools(s, ret, n, arena);
+	}
 	return rc;
 }
 

@@ -229,7 +229,7 @@ static void put_net(const struct fake *f, int without)
 static struct fake *make(const char *managers)
 {
 	struct fake *f = rk_xcalloc(1, sizeof(*f));
-	char *infiniband RK_CLEANUP_FREE = rk_xasprintf("\"driver\":\"opensm\",\"ssh\":\"%s\",\"partitionsFile\":\"partitions.conf\"", managers);
+	char *infiniband RK_CLEANUP_FREE = rk_xasprintf("\"driver\":\"opensm\",\"ssh\":\"%s\",\"partitionsFile\":\"partitions.conf\",\"rateGbps\":800", managers);
 	struct rk_err err RK_CLEANUP_ERR = RK_ERR_INIT;
 
 	snprintf(f->folder, sizeof(f->folder), "/tmp/racksh-opensm.XXXXXX");
@@ -508,6 +508,19 @@ static void a_port_without_a_link_is_down_and_a_silent_one_unknown(void **state)
 	IB_RC(0, ib_set(&f->bench, 0x100, "ta", 0, 2, true, error));
 }
 
+static void tools_too_old_for_the_fabric_are_named(void **state)
+{
+	struct rk_arena *arena RK_CLEANUP_ARENA = rk_arena_new();
+	struct fake *f = *state;
+	uint64_t guid = ib_guid(&f->bench, 0);
+	struct rk_ib_port port;
+
+	put(f, "sm1", "bin/smpquery", "#!/bin/sh\n[ \"$1\" != --version ] || { echo 'smpquery BUILD VERSION: 44.0'; exit 0; }\necho 'failed: bad status'; exit 1\n", 0755);
+	IB_RC(0, f->bench.ib->ops->tables(f->bench.ib, 0, &guid, 1, arena, &port, error));
+	assert_false(port.known);
+	assert_non_null(strstr(port.why, "infiniband-diags 44 on the manager's host is too old for XDR"));
+}
+
 static void counters_are_read_wide_where_there_are_wide_ones(void **state)
 {
 	struct rk_arena *arena RK_CLEANUP_ARENA = rk_arena_new();
@@ -539,6 +552,7 @@ int main(void)
 		cmocka_unit_test_setup_teardown(a_standby_manager_with_other_foreign_definitions_stops_the_change, start_two, stop),
 		cmocka_unit_test_setup_teardown(a_standby_that_was_written_is_taken_back_when_the_master_fails, start_two, stop),
 		cmocka_unit_test_setup_teardown(a_port_without_a_link_is_down_and_a_silent_one_unknown, start, stop),
+		cmocka_unit_test_setup_teardown(tools_too_old_for_the_fabric_are_named, start, stop),
 		cmocka_unit_test_setup_teardown(counters_are_read_wide_where_there_are_wide_ones, start, stop),
 	};
 
