@@ -31,6 +31,8 @@ int rk_vm_job(struct rk_world *world, struct rk_step *step, struct rk_vm_job *re
 /* With size, image and spec, or RK_NOT_FOUND: what a VM is made from. One on its way out needs none of it. */
 int rk_vm_job_to_make(struct rk_world *world, struct rk_step *step, struct rk_vm_job *ret, struct rk_err *err);
 int rk_vm_job_domain(struct rk_world *world, struct rk_step *step, struct rk_vm_job *ret, struct rk_hv_domain *domain, struct rk_err *err);
+/* RK_INVALID naming a function that the domain passes through and the tray does not have (preflight_devices.c). */
+int rk_check_hostdevs(struct rk_world *world, struct rk_step *step, const struct rk_vm_job *j, const char *domain_xml, struct rk_err *err);
 /* The parts of a step that several kinds are made of. */
 /* prepare: the private host key of the VM into step->data; NULL when it is not kept any more. */
 int rk_fetch_host_key(struct rk_world *world, struct rk_step *step, struct rk_err *err);

@@ -77,7 +77,8 @@ static int check_expressible(struct rk_world *world, struct rk_step *step, const
 	if (rk_hostcaps_declared(world->site, &declared))
 		step->note = rk_hostcaps_difference(&declared, caps, step->arena);
 	vm_input(world->site, j, &in);
-	return rk_domain_xml(&in, caps, &xml, NULL, err);
+	int rc = rk_domain_xml(&in, caps, &xml, NULL, err);
+	return rc ? rc : rk_check_hostdevs(world, step, j, rk_str_text(&xml), err);
 }
 
 static int preflight(struct rk_world *world, struct rk_step *step, struct rk_err *err)
