@@ -82,9 +82,17 @@ static uint32_t ror(uint32_t v, int n)
 	return v >> n | v << (32 - n);
 }
 
-static void sha256_block(uint32_t *h, const uint8_t *block)
+/* One round; the next one has the words one place on, so that nothing is moved. */
+#define SHA256_ROUND(a, b, c, d, e, f, g, h, i)                                                                          \
+	do {                                                                                                             \
+		h += (ror(e, 6) ^ ror(e, 11) ^ ror(e, 25)) + ((e & f) ^ (~e & g)) + sha256_k[i] + w[i];                  \
+		d += h;                                                                                                  \
+		h += (ror(a, 2) ^ ror(a, 13) ^ ror(a, 22)) + ((a & b) ^ (a & c) ^ (b & c));                              \
+	} while (0)
+
+static void sha256_block(uint32_t *state, const uint8_t *block)
 {
-	uint32_t w[64], v[8];
+	uint32_t w[64], a = state[0], b = state[1], c = state[2], d = state[3], e = state[4], f = state[5], g = state[6], h = state[7];
 
 	for (int i = 0; i < 16; i++)
 		w[i] = be32(block + 4 * i);
@@ -92,17 +100,19 @@ static void sha256_block(uint32_t *h, const uint8_t *block)
 		uint32_t x = w[i - 15], y = w[i - 2];
 		w[i] = w[i - 16] + (ror(x, 7) ^ ror(x, 18) ^ x >> 3) + w[i - 7] + (ror(y, 17) ^ ror(y, 19) ^ y >> 10);
 	}
-	memcpy(v, h, sizeof(v));
-	for (int i = 0; i < 64; i++) {
-		uint32_t e = v[4], a = v[0];
-		uint32_t t1 = v[7] + (ror(e, 6) ^ ror(e, 11) ^ ror(e, 25)) + ((e & v[5]) ^ (~e & v[6])) + sha256_k[i] + w[i];
-		uint32_t t2 = (ror(a, 2) ^ ror(a, 13) ^ ror(a, 22)) + ((a & v[1]) ^ (a & v[2]) ^ (v[1] & v[2]));
-		memmove(v + 1, v, 7 * sizeof(*v));
-		v[4] += t1;
-		v[0] = t1 + t2;
+	for (int i = 0; i < 64; i += 8) {
+		SHA256_ROUND(a, b, c, d, e, f, g, h, i);
+		SHA256_ROUND(h, a, b, c, d, e, f, g, i + 1);
+		SHA256_ROUND(g, h, a, b, c, d, e, f, i + 2);
+		SHA256_ROUND(f, g, h, a, b, c, d, e, i + 3);
+		SHA256_ROUND(e, f, g, h, a, b, c, d, i + 4);
+		SHA256_ROUND(d, e, f, g, h, a, b, c, i + 5);
+		SHA256_ROUND(c, d, e, f, g, h, a, b, i + 6);
+		SHA256_ROUND(b, c, d, e, f, g, h, a, i + 7);
 	}
+	const uint32_t add[8] = { a, b, c, d, e, f, g, h };
 	for (int i = 0; i < 8; i++)
-		h[i] += v[i];
+		state[i] += add[i];
 }
 
 void rk_sha1(const void *data, size_t len, uint8_t ret[20])
