@@ -153,8 +153,12 @@ static int forward_result(struct rk_run *r, int at, struct rk_err *err)
 	struct rk_node *node = &r->nodes[at];
 
 	if (node->rc == 0 && node->phase == RK_PROBE && !node->present) {
+		int rc = journal(r, node, RK_NODE_APPLYING, NULL, err);
+		/* It may wait long for its turn. */
+		if (!node->step.kind->prepare)
+			forget(r, node);
 		put_out(r, at, RK_APPLY);
-		return journal(r, node, RK_NODE_APPLYING, NULL, err);
+		return rc;
 	}
 	free_lane(r, node);
 	r->ended++;

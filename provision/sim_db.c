@@ -63,6 +63,7 @@ int rk_sim_db_begin(struct rk_sim *sim, bool changes, struct rk_err *err)
 {
 	int rc = sim->db ? sim->db->driver->begin(sim->db, changes, err) : 0;
 
+	sim->wrote = false;
 	if (!sim->db || rc)
 		return rc;
 	rc = newer(sim, err);
@@ -78,13 +79,14 @@ void rk_sim_db_put(struct rk_sim *sim, const char *key, const char *value)
 	/* A statement that fails here spoils the transaction, and its commit tells. */
 	if (!sim->db)
 		return;
+	sim->wrote = true;
 	int rc = rk_db_exec(sim->db, &err, "DELETE FROM sim_state WHERE k = ?", RK_DB_S(key));
 	if (!rc && value)
 		rc = rk_db_exec(sim->db, &err, "INSERT INTO sim_state (k, v) VALUES (?, ?)", RK_DB_S(key), RK_DB_S(value));
 	sim->revision = rc ? -1 : sim->revision;
 }
 
-/* keep = false: the call failed; what it wrote is dropped, and memory is read again. */
+/* keep = false: nothing is to be kept of this call; when it wrote something, memory is read again. */
 int rk_sim_db_end(struct rk_sim *sim, bool keep, struct rk_err *err)
 {
 	int rc = 0;
@@ -101,6 +103,7 @@ int rk_sim_db_end(struct rk_sim *sim, bool keep, struct rk_err *err)
 		}
 	}
 	sim->db->driver->rollback(sim->db);
-	sim->revision = -1;
+	if (sim->wrote || keep)
+		sim->revision = -1;
 	return rc ? rc : keep ? rk_err_set(err, RK_FAILED, "the twin's state file could not be written") : 0;
 }

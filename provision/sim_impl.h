@@ -38,6 +38,7 @@ struct rk_sim {
 	struct rk_clock *clock;
 	struct rk_db *db;                 /* NULL: memory only */
 	int64_t revision;                 /* of the table, as last read */
+	bool wrote;                       /* this call put something into the table */
 	struct rk_sim_entry *items; size_t n, cap;
 	struct rk_sim_fault *faults; size_t n_faults, cap_faults;
 	long calls;

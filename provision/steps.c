@@ -53,6 +53,20 @@ int rk_param_vm(struct rk_world *world, const struct rk_step *step, int *ret, st
 
 enum { POLL_MS = 200 };
 
+typedef int check_fn(struct rk_world *world, struct rk_step *step, int *ret, struct rk_err *err);
+
+/* One look leaves nothing behind: there may be thousands of them. */
+static int look(struct rk_world *world, struct rk_step *step, check_fn *check, int *ret, struct rk_err *err)
+{
+	struct rk_arena *own = step->arena;
+
+	step->arena = rk_arena_new();
+	int rc = check(world, step, ret, err);
+	rk_arena_free(step->arena);
+	step->arena = own;
+	return rc;
+}
+
 int rk_wait_until(struct rk_world *world, struct rk_step *step, const char *what, int (*check)(struct rk_world *world, struct rk_step *step, int *ret, struct rk_err *err),
 		  struct rk_err *err)
 {
@@ -60,7 +74,7 @@ int rk_wait_until(struct rk_world *world, struct rk_step *step, const char *what
 	int64_t deadline = rk_clock_ms(clock) + step->kind->deadline_ms;
 
 	for (;;) {
-		int seen = 0, rc = check(world, step, &seen, err);
+		int seen = 0, rc = look(world, step, check, &seen, err);
 		if (rc && rc != RK_UNREACHABLE)
 			return rc;
 		if (!rc && seen)

@@ -12,7 +12,7 @@ uint64_t *rk_param_guids(const struct rk_step *step, const char *key, size_t *re
 int rk_param_vm(struct rk_world *world, const struct rk_step *step, int *ret, struct rk_err *err);
 
 /* Calls check until it says 1, the deadline of the step kind passes (RK_UNREACHABLE: outcome unknown, `what` is what was waited for), it fails,
- * or Ctrl-C. A check that could not read (RK_UNREACHABLE) is tried again until the deadline. */
+ * or Ctrl-C. A check that could not read (RK_UNREACHABLE) is tried again until the deadline. What a check puts into the step's arena is gone after it. */
 int rk_wait_until(struct rk_world *world, struct rk_step *step, const char *what, int (*check)(struct rk_world *world, struct rk_step *step, int *ret, struct rk_err *err),
 		  struct rk_err *err);
 
