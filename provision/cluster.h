@@ -69,6 +69,11 @@ struct rk_drift {
 /* cluster NULL: the whole site. 0, RK_UNHEALTHY (drifted) or RK_UNREACHABLE (unknown); rows are filled in all these cases. */
 int rk_drift(struct rk_world *world, const char *cluster, struct rk_arena *arena, struct rk_drift **ret, size_t *ret_n, struct rk_err *err);
 
+/* The way back from what rk_drift finds, as one operation of independent steps. *ret_skipped: differences that have no way back here (partitions and
+ * domains that the store does not know, another identity). *ret_op 0: nothing to do. */
+int rk_drift_fix_plan(struct rk_world *world, const char *cluster, struct rk_arena *arena, struct rk_plan **ret, size_t *ret_skipped, struct rk_err *err);
+int rk_drift_fix(struct rk_world *world, const char *cluster, int64_t *ret_op, size_t *ret_skipped, struct rk_err *err);
+
 struct rk_plane_check {                   /* one thing that was looked at */
 	const char *plane, *object;       /* "nvlink" "r01/2"; "infiniband" "ib0/0x0100" */
 	const char *tenant, *cluster;

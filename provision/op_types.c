@@ -9,6 +9,7 @@ static const struct rk_op_type op_types[] = {
 	{ .name = "cluster.shrink", .finish = rk_finish_shrink },
 	{ .name = "cluster.repair", .finish = rk_finish_repair },
 	{ .name = "tray.replace", .forward_only = true },
+	{ .name = "drift.fix", .independent = true, .finish = rk_finish_power },
 	{ .name = "tray.restore", .independent = true },
 	{ .name = "vm.power", .independent = true, .finish = rk_finish_power },
 	{ .name = "power", .independent = true }, /* no steps: it holds the racks while trays are switched */

@@ -151,6 +151,7 @@ static int expel_apply(struct rk_world *world, struct rk_step *step, struct rk_e
 
 const struct rk_step_kind rk_ib_steps[] = {
 	{ .name = "ib.partition", .summary = "give the ports a PKey of their own", .deadline_ms = 30000, .probe = ib_probe, .apply = ib_apply, .undo = ib_undo },
+	{ .name = "ib.fix", .summary = "make the PKey that of exactly the cluster's ports", .deadline_ms = 30000, .apply = ib_apply },
 	{ .name = "ib.join", .summary = "give more ports the cluster's PKey", .deadline_ms = 30000, .probe = ib_probe, .apply = ib_apply, .undo = ib_undo },
 	{ .name = "ib.leave", .summary = "take the PKey from ports that leave the cluster", .deadline_ms = 30000, .apply = ib_undo, .undo = ib_apply },
 	{ .name = "ib.expel", .summary = "take the PKey from the ports of a tray that is given up", .deadline_ms = 30000, .final = true, .apply = expel_apply },

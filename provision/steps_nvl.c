@@ -397,12 +397,53 @@ static int home_apply(struct rk_world *world, struct rk_step *step, struct rk_er
 	return rc ? rc : rk_wait_until(world, step, "the GPUs in the default NVLink partition", home_seen, err);
 }
 
+/* ---- drift ---------------------------------------------------------------------------------------------------------------------------- */
+
+static bool is_wanted(const uint64_t *gpus, size_t n, uint64_t gpu)
+{
+	for (size_t i = 0; i < n; i++)
+		if (gpus[i] == gpu)
+			return true;
+	return false;
+}
+
+/* Whoever is in the partition and must not be: out, and home when the tray is nobody's. One of another cluster is fetched by that cluster's step. */
+static int drop_strangers(struct rk_world *world, struct rk_step *step, int rack, int id, struct rk_err *err)
+{
+	struct nvl_view view;
+	size_t n;
+	uint64_t *gpus = rk_param_guids(step, "gpus", &n);
+	int rc = nvl_read(world, step, &view, err);
+	const struct rk_nvl_live *part = rc ? NULL : partition_with(&view, id);
+
+	for (size_t i = 0; !rc && part && i < part->n_gpus; i++) {
+		int gpu = rk_find_gpu_guid(world->site, part->gpus[i]);
+		if (is_wanted(gpus, n, part->gpus[i]))
+			continue;
+		rc = world->nvl->ops->drop(world->nvl, rack, id, part->gpus[i], err);
+		rk_clock_sleep_ms(world->env.clock, SETTLE_MS);
+		if (!rc && gpu >= 0 && world->site->trays[world->site->gpus[gpu].tray].vm == RK_NONE)
+			rc = world->nvl->ops->add(world->nvl, rack, RK_NVL_DEFAULT, part->gpus[i], err);
+	}
+	return rc;
+}
+
+static int fix_apply(struct rk_world *world, struct rk_step *step, struct rk_err *err)
+{
+	int rack, rc = nvl_rack(world, step, &rack, err);
+
+	if (!rc)
+		rc = drop_strangers(world, step, rack, (int)rk_param_int(step, "id"), err);
+	return rc ? rc : nvl_apply(world, step, err);
+}
+
 const struct rk_step_kind rk_nvl_steps[] = {
 	{ .name = "nvl.partition", .summary = "put the GPUs into an NVLink partition of their own", .deadline_ms = 60000, .probe = nvl_probe, .apply = nvl_apply, .undo = nvl_undo },
 	{ .name = "nvl.join", .summary = "add the GPUs to the cluster's NVLink partition", .deadline_ms = 60000, .probe = join_probe, .apply = join_apply, .undo = leave_apply },
 	{ .name = "nvl.leave", .summary = "return the GPUs to the default NVLink partition, keep the cluster's", .deadline_ms = 60000, .apply = leave_apply, .undo = join_apply },
 	{ .name = "nvl.expel", .summary = "take the GPUs out of every NVLink partition", .deadline_ms = 60000, .final = true, .apply = expel_apply },
 	{ .name = "nvl.release", .summary = "return the GPUs to the default NVLink partition", .deadline_ms = 60000, .apply = nvl_undo, .undo = nvl_apply },
+	{ .name = "nvl.fix", .summary = "make the NVLink partition hold exactly the cluster's GPUs", .deadline_ms = 60000, .probe = nvl_seen, .apply = fix_apply },
 	{ .name = "nvl.home", .summary = "put the tray's GPUs into the default NVLink partition", .deadline_ms = 60000, .probe = home_seen, .apply = home_apply },
 	{ .name = NULL },
 };

@@ -4,13 +4,15 @@
 
 /* Turning VMs on and off: every VM stands alone. */
 
-static const char *halt_params(const struct rk_power_request *q, const char *vm, struct rk_arena *arena)
+int rk_add_halt(struct rk_plan *plan, const char *vm, int grace_s, bool hard)
 {
-	return rk_arena_printf(arena, "{\"vm\":\"%s\",\"grace_s\":%d,\"hard\":%d}", vm, q->grace_s, q->hard);
+	char *params RK_CLEANUP_FREE = rk_xasprintf("{\"vm\":\"%s\",\"grace_s\":%d,\"hard\":%d}", vm, grace_s, hard);
+
+	return rk_plan_add(plan, "vm.halt", vm, NULL, params, NULL, 0);
 }
 
 /* After a boot the guest has the list it was born with, or the one it kept: it is told again. */
-static void add_boot(struct rk_plan *plan, const struct rk_site *site, int vm, const int *deps, size_t n_deps, struct rk_arena *arena)
+void rk_add_boot(struct rk_plan *plan, const struct rk_site *site, int vm, const int *deps, size_t n_deps, struct rk_arena *arena)
 {
 	const struct rk_cluster *c = &site->clusters[site->vms[vm].cluster];
 	const char *name = site->vms[vm].name;
@@ -53,9 +55,9 @@ int rk_vm_power_plan(struct rk_world *world, const struct rk_power_request *q, s
 	}
 	*ret = rk_plan_new(rk_arena_printf(arena, "vm %s %s", q->verb, rk_nodeset_fold(arena, vms, q->n)));
 	for (size_t i = 0; i < q->n; i++) {
-		int at = q->off ? rk_plan_add(*ret, "vm.halt", vms[i], NULL, halt_params(q, vms[i], arena), NULL, 0) : 0;
+		int at = q->off ? rk_add_halt(*ret, vms[i], q->grace_s, q->hard) : 0;
 		if (q->on)
-			add_boot(*ret, site, q->vms[i], &at, q->off, arena);
+			rk_add_boot(*ret, site, q->vms[i], &at, q->off, arena);
 	}
 	return 0;
 }
@@ -79,7 +81,7 @@ int rk_finish_power(struct rk_world *world, int64_t op, const struct rk_jnode *p
 	(void)params;
 	(void)end;
 	for (size_t i = 0; !rc && i < n; i++)
-		if (left_open(&steps[i]))
+		if (left_open(&steps[i]) && rk_find_vm(world->site, steps[i].target) >= 0)
 			rc = rk_store_set_vm_state(world->store, steps[i].target, RK_VM_UNKNOWN, err);
 	return rc;
 }

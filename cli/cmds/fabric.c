@@ -1,6 +1,38 @@
 #include "cli/cmds/common.h"
 #include "provision/cluster.h"
 
+static int plan_fix(struct rk_call *call, const char *cluster, struct rk_err *err)
+{
+	struct rk_plan *plan = NULL;
+	size_t skipped = 0;
+	int rc = rk_drift_fix_plan(call->world, cluster, call->arena, &plan, &skipped, err);
+
+	for (size_t i = 0; plan && i < rk_plan_count(plan); i++) {
+		const char *kind, *target, *summary;
+		int id;
+		rk_plan_step(plan, i, &id, &kind, &target, &summary);
+		rk_out_note(call->out, "%s: %s", target, summary);
+	}
+	if (skipped)
+		rk_out_note(call->out, "%zu differences are nothing the store could want; they are left alone", skipped);
+	rk_plan_free(plan);
+	return rc;
+}
+
+/* Changes the world, so it is asked for like a change; what is printed afterwards is what is true then. */
+static int fix(struct rk_call *call, const char *cluster, struct rk_err *err)
+{
+	int64_t op = 0;
+	size_t skipped = 0;
+
+	if (call->dry_run)
+		return plan_fix(call, cluster, err);
+	if (call->parsed->globals.read_only)
+		return rk_err_set(err, RK_INVALID, "\"drift --fix\" changes something, and --read-only was given");
+	int rc = rk_app_confirm(call->app, "drift --fix", call->yes, err);
+	return rc ? rc : rk_drift_fix(call->world, cluster, &op, &skipped, err);
+}
+
 static int drift(struct rk_call *call, struct rk_err *err)
 {
 	struct rk_drift *rows = NULL;
@@ -12,6 +44,10 @@ static int drift(struct rk_call *call, struct rk_err *err)
 		rc = rk_get_cluster(call, name, &at, err);
 	if (!rc)
 		rc = rk_world_drivers(call->world, err);
+	if (!rc && rk_call_flag(call, "fix"))
+		rc = fix(call, name, err);
+	if (rc || (call->dry_run && rk_call_flag(call, "fix")))
+		return rc;
 	if (!rc)
 		rc = rk_drift(call->world, name, call->arena, &rows, &n, err);
 	for (size_t i = 0; i < n; i++) {
@@ -32,11 +68,12 @@ static int drift(struct rk_call *call, struct rk_err *err)
 }
 
 static const struct rk_command drift_rows[] = {
-	{ .noun = "drift", .summary = "compare wanted, applied and live on all planes", .flags = RK_CMD_REMOTE, .list = true,
+	{ .noun = "drift", .summary = "compare wanted, applied and live on all planes", .flags = RK_CMD_REMOTE | RK_CMD_RECORDS, .list = true,
+	  .options = RK_ARGS({ .name = "fix", .type = RK_ARG_NONE, .help = "plan the way back as an operation and carry it out; -n prints it" }),
 	  .args = RK_ARGS({ .name = "SCOPE", .type = RK_ARG_ENUM, .values = "cluster", .help = "only one cluster" },
 			  { .name = "CLUSTER", .type = RK_ARG_CLUSTER, .help = "name of a cluster" }),
 	  .columns = RK_COLUMNS({ "plane", RK_COL_TEXT }, { "object", RK_COL_TEXT }, { "field", RK_COL_TEXT }, { "wanted", RK_COL_TEXT },
 				{ "applied", RK_COL_TEXT }, { "live", RK_COL_TEXT }, { "status", RK_COL_TEXT }),
-	  .examples = RK_EXAMPLES("drift"), .run = drift },
+	  .examples = RK_EXAMPLES("drift", "drift --fix"), .run = drift },
 };
 RK_NOUN(drift, "differences between wanted, applied and live", NULL, drift_rows);

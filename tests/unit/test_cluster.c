@@ -363,6 +363,29 @@ static void a_tray_in_use_can_be_cordoned(void **state)
 	assert_int_equal(state_of(f, "r1-t01"), RK_TRAY_CORDONED);
 }
 
+static void drift_has_a_way_back(void **state)
+{
+	struct fixture *f = *state;
+	struct rk_drift *rows;
+	size_t n, skipped;
+	int64_t op;
+
+	create(f, "a", 3, false);
+	OK(rk_sim_fault_add(f->world.sim, "gpu-leave@r1-t01/0,gpu-move@r2-t02/1/1", err));
+	OK(f->world.hv->ops->destroy(f->world.hv, rk_find_tray(f->world.site, tray_of(f, "a-02")), "racksh-a-02", err));
+	OK(f->world.ib->ops->set(f->world.ib, 0, f->world.site->ib_partitions[0].pkey, "a", NULL, 0, err));
+	rk_clock_sleep_ms(f->clock, 10000);
+	assert_int_equal(rk_drift(&f->world, NULL, f->arena, &rows, &n, NULL), RK_UNHEALTHY);
+	OK(rk_drift_fix(&f->world, NULL, &op, &skipped, err));
+	assert_int_equal(skipped, 0);
+	OK(rk_drift(&f->world, NULL, f->arena, &rows, &n, err));
+	assert_consistent(f);
+	long calls = rk_sim_calls(f->world.sim);
+	OK(rk_drift_fix(&f->world, "a", &op, &skipped, err));
+	assert_int_equal(op, 0);
+	assert_true(rk_sim_calls(f->world.sim) > calls);
+}
+
 #define WITH_TWIN(test) cmocka_unit_test_setup_teardown(test, setup, teardown)
 
 int main(void)
@@ -385,6 +408,7 @@ int main(void)
 		WITH_TWIN(a_guest_that_does_not_listen_is_turned_off_when_told),
 		WITH_TWIN(a_vm_that_slept_through_a_change_is_told_when_it_wakes),
 		WITH_TWIN(a_tray_in_use_can_be_cordoned),
+		WITH_TWIN(drift_has_a_way_back),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
