@@ -53,7 +53,7 @@ static const char write_script[] = "set -e\n"
 				   "[ \"$(id -u)\" = 0 ] || run='sudo -n'\n"
 				   "printf '%s\\n' \"$@\" | $run tee " NODES_FILE ".new >/dev/null\n"
 				   "$run mv " NODES_FILE ".new " NODES_FILE "\n"
-				   "$run pkill -USR1 -x nvidia-imex || :\n";
+				   "$run systemctl kill -s USR1 nvidia-imex.service 2>/dev/null || $run pkill -USR1 -x nvidia-imex 2>/dev/null || :\n";
 
 static int read_nodes(struct rk_world *world, struct rk_step *step, const char **ret, struct rk_err *err)
 {
