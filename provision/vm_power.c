@@ -41,7 +41,6 @@ void rk_add_boot(struct rk_plan *plan, const struct rk_site *site, int vm, const
 int rk_vm_power_plan(struct rk_world *world, const struct rk_power_request *q, struct rk_arena *arena, struct rk_plan **ret, struct rk_err *err)
 {
 	const struct rk_site *site = world->site;
-	struct rk_str names RK_CLEANUP_STR = RK_STR_INIT;
 	const char **vms = rk_arena_array(arena, q->n, sizeof(*vms));
 
 	for (size_t i = 0; i < q->n; i++) {

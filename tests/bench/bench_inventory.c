@@ -73,6 +73,7 @@ static double list_s(const char *name, double *ret_mib)
 	must(rk_store_snapshot(store, &site, err));
 	for (size_t t = 0; t < site->n_trays; t++)
 		free_trays += rk_tray_state(site, (int)t) == RK_TRAY_FREE;
+	(void)free_trays;
 	*ret_mib = (double)rk_arena_bytes(site->arena) / (1 << 20);
 	return bench_now() - start;
 }
@@ -154,6 +155,7 @@ static double lines_s(const struct rk_str *text)
 
 	for (size_t i = 0; i < text->len; i++)
 		lines += text->text[i] == '\n';
+	(void)lines;
 	return bench_now() - start;
 }
 

@@ -121,8 +121,8 @@ static void judge(struct rk_arena *arena, const struct rk_target *targets, size_
 	char *base = rk_arena_printf(arena, "%s/racksh-judge.XXXXXX", tmp ? tmp : P_tmpdir);
 	struct rk_err err = RK_ERR_INIT;
 	struct rk_hprofile *profile;
-	struct rk_target *loaded;
-	size_t n_loaded;
+	struct rk_target *loaded = NULL;
+	size_t n_loaded = 0;
 
 	assert_non_null(mkdtemp(base));
 	int rc = rk_evidence_save(base, targets, n, &err);

@@ -301,7 +301,6 @@ static void known_hosts_decides_when_nothing_is_pinned(void **state)
 static void a_wrong_user_key_names_the_phase(void **state)
 {
 	struct rk_ssh_target t = target();
-	struct rk_err err RK_CLEANUP_ERR = RK_ERR_INIT;
 
 	(void)state;
 	if (!server.up)
