@@ -15,6 +15,7 @@ suites() {
 		tests/lab/kill-tests.sh 2/2
 		tests/lab/job-tests.sh
 		tests/lab/discover-tests.sh
+		tests/lab/hosts-tests.sh
 		tests/lab/selftest.sh
 		tests/lab/lint-vs-opensm.sh
 	END

@@ -41,6 +41,8 @@ relink_port() {
 	wait_for 30 "OpenSM to bring the port back" port_is_back "$1" "$2"
 }
 
+gpu_off() { mkdir -p "$RUN/hw/off" && : >"$RUN/hw/off/$1.$2"; }
+
 check_index() { [[ $2 =~ ^[0-3]$ ]] || die "$1 is 0 to 3, not \"$2\""; }
 
 fault() {
@@ -50,6 +52,7 @@ fault() {
 	check_index "the index" "${4-}"
 	case $kind in
 	gpu-leave) gpu_leave "$tray" "$4" ;;
+	gpu-off) gpu_off "$tray" "$4" ;;
 	unlink) unlink_port "$tray" "$4" ;;
 	*) die "no such fault: $kind" ;;
 	esac
@@ -62,6 +65,7 @@ heal() {
 	check_index "the index" "${4-}"
 	case $kind in
 	gpu-leave) gpu_return "$tray" "$4" "${5:?the partition}" ;;
+	gpu-off) rm -f "$RUN/hw/off/$tray.$4" ;;
 	relink) relink_port "$tray" "$4" ;;
 	*) die "cannot heal: $kind" ;;
 	esac

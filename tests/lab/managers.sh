@@ -17,12 +17,15 @@ use_pam() {
 	if [ "$(id -u)" -eq 0 ] && getent shadow "$(id -un)" | cut -d : -f 2 | grep -q '^!'; then echo yes; else echo no; fi
 }
 
-# start_sshd NAME ADDRESS COMMAND [BANNER]
+# start_sshd NAME ADDRESSES COMMAND [BANNER]: ADDRESSES is one word, divided by blanks.
 start_sshd() {
+	local address
 	ssh-keygen -q -t ed25519 -N '' -C "$1" -f "$RUN/ssh/$1" || return
-	printf '[%s]:%d %s\n' "$2" "$SSH_PORT" "$(cut -d ' ' -f 1,2 "$RUN/ssh/$1.pub")" >>"$DIR/known_hosts"
-	cat >"$RUN/ssh/$1.conf" <<-END
-		ListenAddress $2:$SSH_PORT
+	for address in $2; do
+		printf '[%s]:%d %s\n' "$address" "$SSH_PORT" "$(cut -d ' ' -f 1,2 "$RUN/ssh/$1.pub")" >>"$DIR/known_hosts"
+		printf 'ListenAddress %s:%d\n' "$address" "$SSH_PORT"
+	done >"$RUN/ssh/$1.conf"
+	cat >>"$RUN/ssh/$1.conf" <<-END
 		HostKey $RUN/ssh/$1
 		AuthorizedKeysFile $RUN/ssh/authorized_keys
 		PidFile none
@@ -79,11 +82,12 @@ start_managers() {
 	sm_shell
 	switch_state >"$RUN/nvsw/partitions"
 	echo "NVOS switch" >"$RUN/ssh/banner"
-	start_sshd sm "$NET.250" "$RUN/sm/shell" && start_sshd nvsw "$NET.251" "$RUN/bin/nv-simulated $RUN/nvsw" "$RUN/ssh/banner"
+	start_sshd sm "$NET.250" "$RUN/sm/shell" && start_sshd nvsw "$NET.251" "$RUN/bin/nv-simulated $RUN/nvsw" "$RUN/ssh/banner" && start_hosts
 }
 
 listens() { (exec 3<>"/dev/tcp/$1/$SSH_PORT"); }
 
 managers_are_up() {
-	wait_for 10 "the host of the subnet manager" listens "$NET.250" && wait_for 10 "the NVLink switch" listens "$NET.251"
+	wait_for 10 "the host of the subnet manager" listens "$NET.250" && wait_for 10 "the NVLink switch" listens "$NET.251" &&
+		wait_for 10 "the hosts of the trays" listens "$(host_address 1)" && wait_for 10 "the hosts of the other trays" listens "$(host_address "$ALL_TRAYS")"
 }

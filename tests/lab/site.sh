@@ -27,7 +27,8 @@ write_site() {
 		 infiniband: [{name: "ib0", driver: "opensm", ssh: "\($user)@\($net).250:\($port)", partitionsFile: "\($dir)/sm/partitions.conf",
 			pidFile: "\($dir)/sm/opensm.pid", pkeyPool: "0x0100-0x08ff", rateGbps: 200}],
 		 racks: [{name: $rack, clusterUuid: $uuid, powerKw: 142, nvlink: {driver: "nvos", ssh: "\($user)@\($net).251:\($port)"},
-			trays: {count: $trays}, tray: .}],
+			trays: {count: $trays},
+			tray: with_entries(.value.ssh = {host: "\($net).\(100 + (.key | ltrimstr("\($rack)-t") | tonumber))", port: $port})}],
 		 images: [{name: "lab-linux", volume: "default/lab-linux.qcow2", arch: "x86_64", format: "qcow2",
 			kernel: "\($run)/image/vmlinux", initrd: "\($run)/image/initrd.img"}],
 		 tenants: [{name: "contoso"}, {name: "fabrikam"}]}' >"$DIR/site.json"

@@ -26,6 +26,12 @@ install_emulator() {
 	own "$RUN/qemu.pids"
 }
 
+# libvirt without its view of this machine's own PCI functions, which are no tray's.
+hide_devices() {
+	mkdir "$RUN/drivers"
+	find /usr/lib -path '*/libvirt/connection-driver/*.so' ! -name '*_nodedev.so' -exec ln -s -t "$RUN/drivers" {} +
+}
+
 tray_files() {
 	local home=$1 tray=$2
 	mkdir -p "$home"/{c/libvirt/storage/autostart,cache/libvirt/qemu/cache/capabilities,run,pool} || return
@@ -62,12 +68,13 @@ start_tray() {
 	tray_files "$home" "$2" && share_capabilities "$home" || return
 	own -R "$home"
 	start_as "libvirtd-${home##*/}" env -i PATH="$RUN/qemu:/usr/sbin:/usr/bin:/sbin:/bin" HOME="$home" XDG_RUNTIME_DIR="$home/run" \
-		XDG_CONFIG_HOME="$home/c" XDG_CACHE_HOME="$home/cache" XDG_DATA_HOME="$home/c" TMPDIR="$home/run" libvirtd
+		XDG_CONFIG_HOME="$home/c" XDG_CACHE_HOME="$home/cache" XDG_DATA_HOME="$home/c" TMPDIR="$home/run" LIBVIRT_DRIVER_DIR="$RUN/drivers" libvirtd
 }
 
 start_trays() {
 	local n
 	install_emulator
+	hide_devices
 	for ((n = 1; n <= LIVE_TRAYS; n++)); do
 		start_tray "$n" "$(tray_name "$n")" || return
 	done

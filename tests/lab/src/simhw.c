@@ -200,12 +200,32 @@ static void time_stamp(char *ret, size_t size)
 	strftime(ret, size, "%a %b %e %H:%M:%S %Y", gmtime_r(&now, &tm));
 }
 
+/* `lab fault DIR gpu-off TRAY GPU` leaves a file: the GPU fell off the bus. */
+static bool is_there(const struct ask *ask, int gpu)
+{
+	char path[4096];
+
+	snprintf(path, sizeof(path), "%s/hw/off/%d.%d", ask->run, ask->tray.number, gpu);
+	return access(path, F_OK) != 0;
+}
+
+static int gpus_there(const struct ask *ask)
+{
+	int n = 0;
+
+	for (int i = 0; i < GPUS; i++)
+		n += is_there(ask, i);
+	return n;
+}
+
 static void each_gpu(struct ask *ask, const char *template, const int *partitions)
 {
 	struct place places[PLACES];
 	char *text = read_at(ask->run, "share/%s", template);
 
 	for (int i = 0; text && i < GPUS; i++) {
+		if (!is_there(ask, i))
+			continue;
 		fill_places(ask, i, partitions[i], places);
 		expand(ask->answer->out, text, places);
 	}
@@ -220,7 +240,7 @@ static void smi_xml(struct ask *ask, const int *partitions)
 	fprintf(ask->answer->out,
 		"<?xml version=\"1.0\" ?>\n<!DOCTYPE nvidia_smi_log SYSTEM \"nvsmi_device_v13.dtd\">\n<nvidia_smi_log>\n\t<timestamp>%s</timestamp>\n"
 		"\t<driver_version>" DRIVER "</driver_version>\n\t<cuda_version>13.0</cuda_version>\n\t<attached_gpus>%d</attached_gpus>\n",
-		stamp, GPUS);
+		stamp, gpus_there(ask));
 	each_gpu(ask, "gpu.xml", partitions);
 	fputs("</nvidia_smi_log>\n", ask->answer->out);
 }
@@ -234,7 +254,7 @@ static void smi_text(struct ask *ask, const int *partitions)
 		"\n==============NVSMI LOG==============\n\nTimestamp                                 : %s\n"
 		"Driver Version                            : " DRIVER "\nCUDA Version                              : 13.0\n\n"
 		"Attached GPUs                             : %d\n",
-		stamp, GPUS);
+		stamp, gpus_there(ask));
 	each_gpu(ask, "gpu.txt", partitions);
 }
 
@@ -250,12 +270,15 @@ static void smi_list(struct ask *ask, const int *partitions)
 {
 	(void)partitions;
 	for (int i = 0; i < GPUS; i++)
-		gpu_head(ask, i);
+		if (is_there(ask, i))
+			gpu_head(ask, i);
 }
 
 static void smi_links(struct ask *ask, const int *partitions)
 {
 	for (int i = 0; i < GPUS; i++) {
+		if (!is_there(ask, i))
+			continue;
 		gpu_head(ask, i);
 		for (int k = 0; k < LINKS; k++)
 			fprintf(ask->answer->out, "\t Link %d: %s\n", k, partitions[i] ? "53.125 GB/s" : "<inactive>");
@@ -268,6 +291,8 @@ static void smi_errors(struct ask *ask, const int *partitions)
 
 	(void)partitions;
 	for (int i = 0; rows && i < GPUS; i++) {
+		if (!is_there(ask, i))
+			continue;
 		gpu_head(ask, i);
 		for (int k = 0; k < LINKS; k++) {
 			char *copy = strdup(rows);
