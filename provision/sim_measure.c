@@ -186,9 +186,9 @@ static int fio(const struct rk_sim_guest *g, const char *command)
 
 static int rail_of(const char *command)
 {
-	const char *at = strstr(command, "-d mlx5_");
+	const char *at = strstr(command, "rail=");
 
-	return at ? atoi(at + strlen("-d mlx5_")) : 0;
+	return at ? atoi(at + strlen("rail=")) : 0;
 }
 
 /* The client's side; the server's prints nothing that is read. */

@@ -6,7 +6,7 @@
 #include <sys/random.h>
 
 #include "inventory/base/str.h"
-#include "provision/health/rules.h"
+#include "provision/health/collect.h"
 
 /* A probe may take a minute, or PATIENCE times as long as it usually does. */
 enum { PROBE_SECONDS = 60, PATIENCE = 5, PROBES_MAX = RK_COLLECTORS_MAX };
@@ -24,6 +24,7 @@ struct plan {
 	size_t n;
 	char nonce[17];
 	struct rk_str script;
+	const struct rk_texts *level; /* names of the collectors */
 	int estimate, total, longest; /* seconds: what it usually takes, what it may take, what one probe may take */
 };
 
@@ -66,7 +67,7 @@ static int make_plan(const struct rk_hprofile *profile, const char *level, struc
 		return rk_err_set(err, RK_FAILED, "cannot get random bytes for the markers");
 	snprintf(p->nonce, sizeof(p->nonce), "%016llx", (unsigned long long)random);
 	rk_str_add(&p->script, "export LC_ALL=C LANG=C\n");
-	const struct rk_texts *names = &profile->levels[at];
+	const struct rk_texts *names = p->level = &profile->levels[at];
 	size_t place;
 	for (size_t i = 0; i < names->n && p->n < PROBES_MAX; i++) {
 		const struct rk_collector *c = rk_hprofile_collector(profile, names->items[i], &place);
@@ -245,7 +246,7 @@ static void describe(const struct rk_site *site, int vm_at, size_t n_probes, str
 
 	*t = (struct rk_target){ .name = vm->name, .kind = "vm", .rack = site->racks[tray->rack].name, .cluster = site->clusters[vm->cluster].name,
 				 .tray = tray->name, .address = vm->address };
-	t->evidence = rk_arena_array(arena, n_probes + 1, sizeof(*t->evidence));
+	t->evidence = rk_arena_array(arena, n_probes + RK_COLLECT_MORE, sizeof(*t->evidence));
 	fill_expect(site, vm, &t->expect);
 }
 
@@ -281,6 +282,9 @@ int rk_collect(struct rk_world *world, const struct rk_hprofile *profile, const 
 	for (size_t i = 0; i < n; i++)
 		rk_arena_adopt(arena, job.arenas[i]);
 	free(job.arenas);
+	rk_collect_bmc(world, plan.level, vms, n, arena, job.targets);
+	if (rk_texts_have(plan.level, "ib-write-bw"))
+		rk_collect_pairs(world, vms, n, arena, job.targets);
 	rk_str_clear(&plan.script);
 	*ret = job.targets;
 	return 0;
