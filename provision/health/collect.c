@@ -233,6 +233,7 @@ static void fill_expect(const struct rk_site *site, const struct rk_vm *vm, stru
 	e->rate_gbps = site->profiles[rack->profile].rate_gbps;
 	if (tray->n_hcas && site->hcas[tray->first_hca].fabric >= 0 && site->fabrics[site->hcas[tray->first_hca].fabric].rate_gbps)
 		e->rate_gbps = site->fabrics[site->hcas[tray->first_hca].fabric].rate_gbps;
+	e->no_pkeys = cluster->ib < 0;
 	if (cluster->ib < 0)
 		return;
 	e->pkeys[e->n_pkeys++] = site->ib_partitions[cluster->ib].pkey;

@@ -119,6 +119,8 @@ const char *rk_rule_expected(const struct rk_rule *rule, const struct rk_target_
 		return "present";
 	if (strncmp(rule->compare, "same-", 5) == 0)
 		return other_text(t, rule->of);
+	if (strncmp(rule->compare, "pkey-", 5) == 0 && e->no_pkeys)
+		return strcmp(rule->compare, "pkey-member") == 0 ? NULL : "no tenant key";
 	if (strncmp(rule->compare, "pkey-", 5) == 0)
 		return e->n_pkeys ? pkeys_text(e, arena) : strcmp(rule->compare, "pkey-member") == 0 ? "a tenant key, full member" : "one tenant key";
 	if (rule->expect && strcmp(rule->expect, "cluster_uuid") == 0 && e->cluster_uuid)
@@ -207,7 +209,7 @@ static void port_keys(const struct rk_expect *e, const struct rk_metrics *m, con
 				seen |= 1u << k;
 		}
 		/* Without an expectation the first tenant key is taken for the own one. */
-		if (e->n_pkeys ? !wanted : seen != 0)
+		if (e->n_pkeys || e->no_pkeys ? !wanted : seen != 0)
 			rk_str_addf(foreign, "%s%s", foreign->len ? "," : "", keys[i].text);
 		if (!e->n_pkeys && (word & 0x8000))
 			seen = 1;

@@ -37,13 +37,17 @@ static void write_expect(struct rk_jw *w, const struct rk_expect *e)
 	rk_jw_key(w, "cluster_uuid");
 	rk_jw_str(w, e->cluster_uuid);
 	rk_jw_key(w, "pkeys");
-	rk_jw_array(w);
+	if (!e->n_pkeys && !e->no_pkeys)
+		rk_jw_null(w);
+	else
+		rk_jw_array(w);
 	for (size_t i = 0; i < e->n_pkeys; i++) {
 		char text[8];
 		snprintf(text, sizeof(text), "0x%04x", e->pkeys[i] & 0x7fff);
 		rk_jw_str(w, text);
 	}
-	rk_jw_end(w);
+	if (e->n_pkeys || e->no_pkeys)
+		rk_jw_end(w);
 	const struct {
 		const char *key;
 		int value;
@@ -171,6 +175,7 @@ int rk_evidence_save(const char *dir, const struct rk_target *targets, size_t n,
 
 static void read_pkeys(struct rk_diags *diags, const struct rk_jnode *node, struct rk_expect *e)
 {
+	e->no_pkeys = node && node->type == RK_JARRAY && !node->n;
 	RK_JEACH(key, node) {
 		uint64_t v;
 		if (!rk_ju64(key, &v) || v > 0xffff || (v & 0x7fff) == 0)

@@ -40,6 +40,7 @@ struct rk_expect {
 	uint16_t pkeys[8]; size_t n_pkeys; /* 15 bit */
 	int gpus, rails;
 	int rate_gbps;                    /* InfiniBand port rate; 0 = what the health profile says */
+	bool no_pkeys;                    /* known to be in no tenant's partition (a free tray); else an empty list says nothing */
 	bool pkey_limited;                /* the tenant's ports are limited members of their own key */
 };
 struct rk_target {

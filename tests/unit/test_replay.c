@@ -346,6 +346,31 @@ static void what_follows_from_a_fault_is_no_root_cause(void **state)
 	assert_non_null(strstr(r.root_causes[0], "registration: a-02 on r01-t02"));
 }
 
+/* A free tray is in nobody's partition: no key is as it should be, and one is a leak. */
+static void a_tray_without_a_tenant_has_no_tenant_key(void **state)
+{
+	RK_CLEANUP_ARENA struct rk_arena *arena = rk_arena_new();
+	struct answers a = load_answers(arena);
+	struct rk_target targets[VMS];
+	struct rk_report r;
+
+	(void)state;
+	make_targets(arena, &a, targets);
+	for (int i = 0; i < VMS; i++) {
+		targets[i].expect.n_pkeys = 0;
+		targets[i].expect.no_pkeys = true;
+		for (size_t k = 0; i != BAD && k < PER_RACK; k++) {
+			struct rk_evidence *e = answer_of(&targets[i], "ib-pkeys");
+			e->out = replaced(arena, e->out, "0:0x8055", "0:0x0000");
+			e->out_len = strlen(e->out);
+		}
+	}
+	replay(arena, targets, "quick", &r);
+	assert_null(find(&r, "ib.pkey", "fail"));
+	assert_string_equal(find(&r, "ib.pkey.foreign", "fail")->folded, "a-02");
+	assert_string_equal(find(&r, "ib.pkey.foreign", "pass")->folded, "a-[01,03-08]");
+}
+
 /* Both forms of a report are one answer, and what one of them lost the other still tells. */
 static void two_tools_that_tell_the_same_are_one_answer(void **state)
 {
@@ -409,6 +434,7 @@ int main(void)
 		cmocka_unit_test(a_cut_answer_is_never_a_fault),
 		cmocka_unit_test(what_follows_from_a_fault_is_no_root_cause),
 		cmocka_unit_test(a_folder_tells_what_was_put_into_it),
+		cmocka_unit_test(a_tray_without_a_tenant_has_no_tenant_key),
 		cmocka_unit_test(two_tools_that_tell_the_same_are_one_answer),
 	};
 
