@@ -1,7 +1,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "provision/health/health.h"
+#include "provision/health/history.h"
 #include "provision/steps.h"
 
 /* What is done inside guests, over SSH with their pinned host keys. */
@@ -173,11 +173,12 @@ static int gate_of(struct rk_world *world, struct rk_step *step, struct gate *g,
 	return rk_hprofile_load(g->spec->validation.profile ? g->spec->validation.profile : rk_hprofile_for(site, g->vms[0]), &g->profile, err);
 }
 
-static const char *validation_json(struct rk_step *step, const struct rk_report *report)
+static const char *validation_json(const struct rk_site *site, struct rk_step *step, const struct rk_report *report)
 {
 	struct rk_str out RK_CLEANUP_STR = RK_STR_INIT;
+	int cluster = rk_find_cluster(site, rk_param(step, "cluster"));
 
-	rk_report_summary(report, &out);
+	rk_history_add(report, cluster < 0 ? NULL : site->clusters[cluster].validation, &out);
 	return rk_arena_strdup(step->arena, rk_str_text(&out));
 }
 
@@ -226,7 +227,7 @@ static int gate_apply(struct rk_world *world, struct rk_step *step, struct rk_er
 	rk_hprofile_free(g.profile);
 	if (rc)
 		return rc;
-	step->data = g.n ? (void *)validation_json(step, &report) : NULL;
+	step->data = g.n ? (void *)validation_json(world->site, step, &report) : NULL;
 	step->note = say_verdict(step, &report);
 	return 0;
 }

@@ -1,7 +1,9 @@
 #include <string.h>
 
+#include "cli/app.h"
 #include "cli/cmd.h"
 #include "cli/out.h"
+#include "provision/health/history.h"
 #include "provision/health/report.h"
 #include "provision/health/run.h"
 
@@ -92,15 +94,21 @@ static int finish(struct rk_call *call, const struct rk_report *r, struct rk_err
 	return rc ? rk_err_set(err, rc, "validation of %zu targets: %s", r->targets, r->verdict) : 0;
 }
 
-/* The cluster keeps the last word on all of it; a look at some of its VMs is not that. A reader cannot write it down. */
+/* The cluster keeps the last word on all of it; a look at some of its VMs is not that. The store was opened to read: it is opened again, and the
+ * snapshot that the report is about ends here. */
 static void keep_verdict(struct rk_call *call, int cluster, const struct rk_report *report)
 {
 	struct rk_str json RK_CLEANUP_STR = RK_STR_INIT;
+	const struct rk_cluster *c = &call->world->site->clusters[cluster];
+	const char *name = rk_arena_strdup(call->arena, c->name);
 
 	if (strcmp(call->command->verb, "cluster") != 0 || call->except || call->world->env.read_only)
 		return;
-	rk_report_summary(report, &json);
-	rk_store_set_cluster_validation(call->world->store, call->world->site->clusters[cluster].name, rk_str_text(&json), NULL);
+	rk_history_add(report, c->validation, &json);
+	for (const char **note = rk_history_notes(rk_str_text(&json), call->arena); *note; note++)
+		rk_out_note(call->out, "%s", *note);
+	if (!rk_app_world(call->app, true, NULL))
+		rk_store_set_cluster_validation(call->world->store, name, rk_str_text(&json), NULL);
 }
 
 static int validate(struct rk_call *call, const int *vms, size_t n, struct rk_err *err)
@@ -111,8 +119,9 @@ static int validate(struct rk_call *call, const int *vms, size_t n, struct rk_er
 
 	if (rc)
 		return rc;
+	rc = finish(call, &report, err);
 	keep_verdict(call, call->world->site->vms[vms[0]].cluster, &report);
-	return finish(call, &report, err);
+	return rc;
 }
 
 static int run_vms(struct rk_call *call, const char *selection, struct rk_err *err)

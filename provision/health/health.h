@@ -80,6 +80,7 @@ struct rk_check {                         /* one row per check, verdict and valu
 };
 struct rk_report {
 	const char *verdict, *level, *profile;
+	double power_kw;                  /* of the targets' trays together; NAN: not all of them were read */
 	int64_t started_ms;               /* unix */
 	double seconds;
 	size_t targets;
@@ -92,7 +93,6 @@ int rk_judge(const struct rk_hprofile *profile, const char *level, const struct 
 	     struct rk_report *ret, struct rk_err *err);
 int rk_report_rc(const struct rk_report *report, bool strict); /* 0, RK_UNHEALTHY, RK_UNREACHABLE */
 /* {"verdict", "at", "level"}: what a cluster keeps of its last validation. */
-void rk_report_summary(const struct rk_report *report, struct rk_str *out);
 
 /* Runs the collectors of the level on the VMs (indexes into world->site->vms), one connection each, in parallel. */
 int rk_collect(struct rk_world *world, const struct rk_hprofile *profile, const char *level, const int *vms, size_t n, struct rk_arena *arena,

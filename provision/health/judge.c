@@ -1,5 +1,6 @@
 /* Evidence and a profile to a report. Pure. */
 #include <limits.h>
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -412,6 +413,25 @@ static void judge_rule(struct rk_judge *j, size_t r)
 		rk_judge_scope(j, r);
 }
 
+/* A sum with an unknown part is unknown. */
+static double power_of(const struct rk_judge *j)
+{
+	double watts = 0;
+
+	for (size_t i = 0; i < j->n; i++) {
+		const struct rk_target_metrics *t = &j->targets[i];
+		const struct rk_metric *reading = NULL;
+		for (size_t e = 0; e < t->target->n_evidence && !reading; e++) {
+			if (!rk_metrics_range(&t->of[e], "power.watts", &reading) || reading->type != RK_METRIC_NUMBER)
+				reading = NULL;
+		}
+		if (!reading)
+			return NAN;
+		watts += reading->number;
+	}
+	return watts / 1000;
+}
+
 int rk_judge(const struct rk_hprofile *profile, const char *level, const struct rk_target *targets, size_t n, struct rk_arena *arena,
 	     struct rk_report *ret, struct rk_err *err)
 {
@@ -444,6 +464,7 @@ int rk_judge(const struct rk_hprofile *profile, const char *level, const struct 
 	ret->profile = rk_arena_strdup(arena, profile->name);
 	ret->targets = n;
 	ret->target_list = targets;
+	ret->power_kw = power_of(&j);
 	rk_judge_causes(&j, ret);
 	return 0;
 }

@@ -164,6 +164,47 @@ static void cluster_verdict(struct export *x, const char *metric)
 	}
 }
 
+/* The kept validation of each cluster shown. */
+static void each_kept(struct export *x, const char *metric, void (*fn)(struct export *x, const char *metric, const char *cluster, const struct rk_jnode *kept))
+{
+	for (size_t i = 0; i < x->site->n_clusters; i++) {
+		const struct rk_cluster *c = &x->site->clusters[i];
+		struct rk_json *json RK_CLEANUP_JSON = NULL;
+		if ((x->cluster < 0 || x->cluster == (int)i) && c->validation && !rk_json_parse("validation", c->validation, strlen(c->validation), &json, NULL))
+			fn(x, metric, c->name, rk_json_root(json));
+	}
+}
+
+static void power_of(struct export *x, const char *metric, const char *cluster, const struct rk_jnode *kept)
+{
+	double kw;
+
+	if (rk_jdouble(rk_jget(kept, "power_kw"), &kw))
+		sample(x, metric, (const char *const[]){ "cluster", cluster, NULL }, kw * 1000);
+}
+
+static void cluster_power(struct export *x, const char *metric)
+{
+	each_kept(x, metric, power_of);
+}
+
+static void findings_of(struct export *x, const char *metric, const char *cluster, const struct rk_jnode *kept)
+{
+	RK_JEACH(item, rk_jget(kept, "findings")) {
+		double n = 0;
+		rk_jdouble(rk_jget(item, "n"), &n);
+		sample(x, metric,
+		       (const char *const[]){ "cluster", cluster, "check", rk_jstr(rk_jget(item, "check")), "verdict", rk_jstr(rk_jget(item, "verdict")), "targets",
+					      rk_jstr(rk_jget(item, "targets")), NULL },
+		       n);
+	}
+}
+
+static void cluster_findings(struct export *x, const char *metric)
+{
+	each_kept(x, metric, findings_of);
+}
+
 void rk_prometheus(const struct rk_site *site, int cluster, struct rk_str *out)
 {
 	static const struct {
@@ -180,6 +221,8 @@ void rk_prometheus(const struct rk_site *site, int cluster, struct rk_str *out)
 		{ "racksh_cluster_vms", "VMs of a cluster.", cluster_vms },
 		{ "racksh_cluster_gpus", "GPUs of a cluster.", cluster_gpus },
 		{ "racksh_cluster_validation_verdict", "Last validation of a whole cluster; 1 for its verdict.", cluster_verdict },
+		{ "racksh_cluster_power_watts", "Power of a cluster's trays when it was last validated.", cluster_power },
+		{ "racksh_check_targets", "Targets of the last validation that a check did not pass on, by verdict.", cluster_findings },
 	};
 	struct export x = { site, cluster, out };
 

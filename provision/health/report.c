@@ -49,6 +49,8 @@ void rk_report_json(struct rk_jw *w, const struct rk_report *r)
 		rk_jw_key(w, head[i][0]);
 		rk_jw_str(w, head[i][1]);
 	}
+	rk_jw_key(w, "power_kw");
+	rk_jw_double(w, r->power_kw);
 	rk_jw_key(w, "seconds");
 	rk_jw_double(w, r->seconds);
 	rk_jw_key(w, "targets");

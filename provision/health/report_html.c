@@ -1,4 +1,5 @@
 /* One self-contained page: no script, no outside file; readable in a dark browser and on paper. */
+#include <math.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -54,7 +55,10 @@ static void add_head(struct rk_str *out, const struct rk_report *r, const struct
 	rk_str_addf(out, " <span class=\"badge %s\">%s</span></h1>\n<p class=\"dim\">%s, level %s, profile ", r->verdict, r->verdict,
 		    rk_time_iso(r->started_ms, started), r->level);
 	add_html(out, r->profile);
-	rk_str_addf(out, ", %zu targets, %.1f s</p>\n", r->targets, r->seconds);
+	rk_str_addf(out, ", %zu targets, %.1f s", r->targets, r->seconds);
+	if (isfinite(r->power_kw))
+		rk_str_addf(out, ", trays take %.1f kW", r->power_kw);
+	rk_str_add(out, "</p>\n");
 }
 
 static void add_causes(struct rk_str *out, const struct rk_report *r)

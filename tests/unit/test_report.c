@@ -9,6 +9,7 @@
 
 #include "inventory/base/file.h"
 #include "inventory/site_file.h"
+#include "provision/health/history.h"
 #include "provision/health/prometheus.h"
 #include "provision/health/report.h"
 
@@ -26,7 +27,7 @@ static struct rk_check checks[] = {
 	{ "ssh", "pass", "critical", "answers", "answers", "the target answers", NULL, NULL, all, 3, "a-[01-03]" },
 };
 static const char *causes[] = { "GPU: a-02 on r02-t03: <b>" };
-static const struct rk_report report = { "fail", "quick", "p", 1764489491000, 1.25, 3, targets, checks, 5, causes, 1 };
+static const struct rk_report report = { "fail", "quick", "p", 12.5, 1764489491000, 1.25, 3, targets, checks, 5, causes, 1 };
 static const struct rk_report_head head = { "cluster a", "kept" };
 
 static void seats_are_in_place_order_with_the_worst_check(void **state)
@@ -64,6 +65,7 @@ static void a_page_stands_alone_and_runs_nothing_that_hosts_say(void **state)
 	assert_non_null(strstr(rk_str_text(&out), "@media print"));
 	assert_non_null(strstr(rk_str_text(&out), "href=\"kept/a-02/\""));
 	assert_non_null(strstr(rk_str_text(&out), ">captures<"));
+	assert_non_null(strstr(rk_str_text(&out), "12.5 kW"));
 }
 
 static void junit_counts_each_target_once_per_check(void **state)
@@ -95,6 +97,44 @@ static void json_has_the_keys_scripts_rely_on(void **state)
 	assert_string_equal(rk_jstr(rk_jget(first, "source")), "captures");
 }
 
+static void keep(const struct rk_report *r, const char *level, bool sick, int64_t at, struct rk_str *kept)
+{
+	struct rk_str next = RK_STR_INIT;
+	struct rk_report copy = *r;
+
+	copy.level = level;
+	copy.started_ms = at;
+	copy.checks += sick ? 0 : 1; /* without the first one */
+	copy.n_checks -= !sick;
+	rk_history_add(&copy, kept->text, &next);
+	rk_str_clear(kept);
+	*kept = next;
+}
+
+static void kept_validations_tell_new_from_old_and_what_comes_and_goes(void **state)
+{
+	RK_CLEANUP_ARENA struct rk_arena *arena = rk_arena_new();
+	struct rk_str kept RK_CLEANUP_STR = RK_STR_INIT;
+	const int64_t day = 86400000;
+
+	(void)state;
+	keep(&report, "quick", false, day, &kept);
+	assert_null(rk_history_notes(rk_str_text(&kept), arena)[0]);
+	keep(&report, "quick", true, 2 * day, &kept);
+	assert_string_equal(rk_history_notes(rk_str_text(&kept), arena)[0], "new: gpu.x a-02");
+	keep(&report, "quick", true, 3 * day, &kept);
+	assert_string_equal(rk_history_notes(rk_str_text(&kept), arena)[0], "not new: gpu.x a-02: in 2 validations since 1970-01-03T00:00:00Z");
+	keep(&report, "quick", false, 4 * day, &kept);
+	keep(&report, "quick", true, 5 * day, &kept);
+	assert_string_equal(rk_history_notes(rk_str_text(&kept), arena)[0], "flapping: gpu.x a-02: 3 changes in the last 5 validations");
+	for (int i = 6; i < 80; i++)
+		keep(&report, "quick", true, i * day, &kept);
+	RK_CLEANUP_JSON struct rk_json *json = NULL;
+	assert_int_equal(rk_json_parse("kept", rk_str_text(&kept), kept.len, &json, NULL), 0);
+	assert_int_equal(rk_jget(rk_json_root(json), "history")->n, 32);
+	assert_string_equal(rk_jstr(rk_jget(rk_json_root(json), "verdict")), "fail");
+}
+
 static void prometheus_text_has_help_and_type_and_is_never_empty(void **state)
 {
 	struct rk_str out RK_CLEANUP_STR = RK_STR_INIT;
@@ -124,6 +164,7 @@ int main(void)
 		cmocka_unit_test(a_page_stands_alone_and_runs_nothing_that_hosts_say),
 		cmocka_unit_test(junit_counts_each_target_once_per_check),
 		cmocka_unit_test(json_has_the_keys_scripts_rely_on),
+		cmocka_unit_test(kept_validations_tell_new_from_old_and_what_comes_and_goes),
 		cmocka_unit_test(prometheus_text_has_help_and_type_and_is_never_empty),
 	};
 
