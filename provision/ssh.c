@@ -204,40 +204,58 @@ static const char *default_known_hosts(struct rk_arena *arena)
 {
 	const char *home = getenv("HOME");
 
-	return rk_arena_printf(arena, "%s/.ssh/known_hosts", home ? home : "");
+	return rk_arena_printf(arena, "%s/.ssh/known_hosts /etc/ssh/ssh_known_hosts", home ? home : "");
 }
 
-static int unknown_host(struct rk_ssh *ssh, const struct open_ctx *open, const char *file, struct rk_err *err)
+static int unknown_host(struct rk_ssh *ssh, const struct open_ctx *open, const char *files, struct rk_err *err)
 {
-	rk_err_set(err, RK_UNREACHABLE, "ssh %s: host key: the host is not in \"%s\"", ssh->name, file);
+	rk_err_set(err, RK_UNREACHABLE, "ssh %s: host key: the host is not in \"%s\"", ssh->name, files);
 	rk_err_hint(err, "ssh-keyscan -t ed25519 -p %d %s prints its key: compare the fingerprint on the console of the host, then add the line to the file",
 		    open->port, open->target->host);
 	return RK_UNREACHABLE;
 }
 
-/* Which keys may this host show? */
-static int trusted_keys(struct rk_ssh *ssh, struct open_ctx *open, struct rk_err *err)
+/* Adds what one file says of the host; a file that is not there says nothing. */
+static int add_known(struct rk_ssh *ssh, struct open_ctx *open, const char *file, struct rk_err *err)
 {
 	char *text RK_CLEANUP_FREE = NULL;
 	size_t len = 0;
+	int rc = rk_file_read(file, KNOWN_HOSTS_MAX, &text, &len, err);
 
+	if (rc == RK_NOT_FOUND)
+		return 0;
+	if (rc != 0)
+		return rk_err_while(err, "ssh %s: known hosts", ssh->name);
+	struct rk_host_keys found = rk_known_hosts_find(text, len, open->target->host, open->port, open->arena);
+	struct rk_host_key *all = rk_arena_array(open->arena, open->keys.n + found.n + 1, sizeof(*all));
+	if (open->keys.n)
+		memcpy(all, open->keys.items, open->keys.n * sizeof(*all));
+	if (found.n)
+		memcpy(all + open->keys.n, found.items, found.n * sizeof(*all));
+	open->keys = (struct rk_host_keys){ all, open->keys.n + found.n };
+	return 0;
+}
+
+/* Which keys may this host show? */
+static int trusted_keys(struct rk_ssh *ssh, struct open_ctx *open, struct rk_err *err)
+{
 	if (open->target->host_key) {
 		open->keys = (struct rk_host_keys){ rk_arena_alloc(open->arena, sizeof(*open->keys.items)), 1 };
 		if (!rk_host_key_parse(open->target->host_key, open->arena, open->keys.items))
 			return rk_err_set(err, RK_INVALID, "ssh %s: the pinned host key is no public key", ssh->name);
 		return 0;
 	}
-	const char *file = open->target->known_hosts ? open->target->known_hosts : default_known_hosts(open->arena);
-	int rc = rk_file_read(file, KNOWN_HOSTS_MAX, &text, &len, err);
-	if (rc == RK_NOT_FOUND)
-		return unknown_host(ssh, open, file, err);
+	const char *files = open->target->known_hosts ? open->target->known_hosts : default_known_hosts(open->arena);
+	char *rest = rk_arena_strdup(open->arena, files);
+	int rc = 0;
+	for (char *file; !rc && (file = strsep(&rest, " ")) != NULL;)
+		rc = *file ? add_known(ssh, open, file, err) : 0;
 	if (rc != 0)
-		return rk_err_while(err, "ssh %s: known hosts", ssh->name);
-	open->keys = rk_known_hosts_find(text, len, open->target->host, open->port, open->arena);
+		return rc;
 	for (size_t i = 0; i < open->keys.n; i++)
 		if (!open->keys.items[i].revoked)
 			return 0;
-	return unknown_host(ssh, open, file, err);
+	return unknown_host(ssh, open, files, err);
 }
 
 /* Asking only for key types that we know a key of, else a server with several keys shows one that we cannot judge. */

@@ -13,9 +13,9 @@ struct rk_ssh_target {
 	const char *host;                 /* address or name */
 	int port;                         /* 0: 22 */
 	const char *user;                 /* NULL: the caller's */
-	const char *known_hosts;          /* file, or NULL: ~/.ssh/known_hosts */
+	const char *known_hosts;          /* files, separated by blanks; NULL: ~/.ssh/known_hosts /etc/ssh/ssh_known_hosts */
 	const char *host_key;             /* pinned "ssh-ed25519 AAAA..."; when set known_hosts is not read */
-	const char *identity_file;        /* NULL: agent, then ~/.ssh/id_ed25519 */
+	const char *identity_file;        /* NULL: agent, then ~/.ssh/id_ed25519; FILE-cert.pub beside it is its certificate */
 };
 struct rk_ssh_limits {                    /* ms; 0 = default in parentheses */
 	int connect_ms;                   /* (10000) TCP, banner and key exchange */

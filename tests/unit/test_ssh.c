@@ -95,7 +95,7 @@ static int start_server(void **state)
 	write_file("user", user_private, 0600);
 	write_file("authorized", user_public, 0600);
 	char *config RK_CLEANUP_FREE = rk_xasprintf("HostKey %s/host\nAuthorizedKeysFile %s/authorized\nStrictModes no\nUsePAM no\n"
-						    "PasswordAuthentication no\nPidFile none\n", server.dir, server.dir);
+						    "PasswordAuthentication no\nPidFile none\nTrustedUserCAKeys %s/ca.pub\n", server.dir, server.dir, server.dir);
 	write_file("config", config, 0600);
 	server.client_key = rk_xasprintf("%s/user", server.dir);
 	free(host_private);
@@ -112,7 +112,7 @@ static int start_server(void **state)
 
 static int stop_server(void **state)
 {
-	static const char *const files[] = { "host", "user", "authorized", "config", "log", "known" };
+	static const char *const files[] = { "host", "user", "authorized", "config", "log", "known", "ca", "ca.pub", "guest", "guest.pub", "guest-cert.pub" };
 
 	(void)state;
 	if (!server.up)
@@ -293,9 +293,55 @@ static void known_hosts_decides_when_nothing_is_pinned(void **state)
 	write_file("known", ported, 0600);
 	assert_int_equal(rk_ssh_open(&t, NULL, NULL, NULL, &ssh, &err), 0);
 	rk_ssh_close(ssh);
+	char *two RK_CLEANUP_FREE = rk_xasprintf("/nonexistent/known %s", known);
+	t.known_hosts = two;
+	assert_int_equal(rk_ssh_open(&t, NULL, NULL, NULL, &ssh, &err), 0);
+	rk_ssh_close(ssh);
+	t.known_hosts = known;
 	char *revoked RK_CLEANUP_FREE = rk_xasprintf("@revoked * %s\n%s", server.host_public, ported);
 	write_file("known", revoked, 0600);
 	open_fails(&t, NULL, "revoked");
+}
+
+static void make_pair(const char *name)
+{
+	char *priv RK_CLEANUP_FREE = NULL, *pub RK_CLEANUP_FREE = NULL, *line RK_CLEANUP_FREE = NULL, *beside RK_CLEANUP_FREE = rk_xasprintf("%s.pub", name);
+	struct rk_err err RK_CLEANUP_ERR = RK_ERR_INIT;
+
+	assert_int_equal(rk_ssh_make_key(name, &priv, &pub, &err), 0);
+	write_file(name, priv, 0600);
+	line = rk_xasprintf("%s\n", pub);
+	write_file(beside, line, 0600);
+}
+
+/* The key alone is not authorised; its certificate, signed by an authority the server trusts, is. */
+static void a_certificate_beside_the_key_is_used(void **state)
+{
+	const struct passwd *me = getpwuid(geteuid());
+	struct rk_ssh_target t = target();
+	struct rk_err err RK_CLEANUP_ERR = RK_ERR_INIT;
+	struct rk_ssh *ssh = NULL;
+	int status = 1;
+
+	(void)state;
+	if (!server.up || !me || access("/usr/bin/ssh-keygen", X_OK) != 0)
+		skip();
+	make_pair("ca");
+	make_pair("guest");
+	char *ca RK_CLEANUP_FREE = rk_xasprintf("%s/ca", server.dir), *guest RK_CLEANUP_FREE = rk_xasprintf("%s/guest", server.dir);
+	char *guest_pub RK_CLEANUP_FREE = rk_xasprintf("%s.pub", guest);
+	t.identity_file = guest;
+	open_fails(&t, NULL, "authentication");
+	pid_t pid = fork();
+	if (pid == 0) {
+		execl("/usr/bin/ssh-keygen", "ssh-keygen", "-q", "-s", ca, "-I", "test", "-n", me->pw_name, guest_pub, (char *)NULL);
+		_exit(127);
+	}
+	waitpid(pid, &status, 0);
+	assert_int_equal(status, 0);
+	if (rk_ssh_open(&t, NULL, NULL, NULL, &ssh, &err))
+		fail_msg("%s", err.message);
+	rk_ssh_close(ssh);
 }
 
 static void a_wrong_user_key_names_the_phase(void **state)
@@ -475,6 +521,7 @@ int main(void)
 		cmocka_unit_test(cancel_ends_a_command),
 		cmocka_unit_test(another_host_key_is_refused),
 		cmocka_unit_test(known_hosts_decides_when_nothing_is_pinned),
+		cmocka_unit_test(a_certificate_beside_the_key_is_used),
 		cmocka_unit_test(a_wrong_user_key_names_the_phase),
 		cmocka_unit_test(a_port_without_a_server_names_the_phase),
 		cmocka_unit_test(a_server_that_never_speaks_ends_at_the_deadline),
