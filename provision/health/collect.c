@@ -230,6 +230,14 @@ static void fill_expect(const struct rk_site *site, const struct rk_vm *vm, stru
 	e->cluster_uuid = rack->cluster_uuid;
 	e->gpus = tray->n_gpus;
 	e->rails = tray->n_hcas;
+	for (int i = 0; i < tray->n_hcas && i < RK_RAILS_MAX; i++) {
+		uint64_t guid = site->hcas[tray->first_hca + i].port_guid;
+		if (guid)
+			e->port_guids[e->n_port_guids++] = guid;
+	}
+	/* A part of them would make faults of the others. */
+	if (e->n_port_guids < (size_t)tray->n_hcas)
+		e->n_port_guids = 0;
 	e->rate_gbps = site->profiles[rack->profile].rate_gbps;
 	if (tray->n_hcas && site->hcas[tray->first_hca].fabric >= 0 && site->fabrics[site->hcas[tray->first_hca].fabric].rate_gbps)
 		e->rate_gbps = site->fabrics[site->hcas[tray->first_hca].fabric].rate_gbps;

@@ -84,6 +84,27 @@ static const char *pkeys_text(const struct rk_expect *e, struct rk_arena *arena)
 	return rk_arena_strdup(arena, rk_str_text(&text));
 }
 
+static const char *guids_text(const struct rk_expect *e, struct rk_arena *arena)
+{
+	struct rk_str text RK_CLEANUP_STR = RK_STR_INIT;
+
+	for (size_t i = 0; i < e->n_port_guids; i++)
+		rk_str_addf(&text, "%s0x%016llx", i ? "," : "", (unsigned long long)e->port_guids[i]);
+	return e->n_port_guids ? rk_arena_strdup(arena, rk_str_text(&text)) : NULL;
+}
+
+/* Identities are 64 bit: compared as integers, never as doubles. */
+static bool own_guid(const struct rk_expect *e, const char *text)
+{
+	uint64_t guid;
+
+	for (size_t i = 0; i < e->n_port_guids && rk_parse_u64(text, &guid); i++) {
+		if (e->port_guids[i] == guid)
+			return true;
+	}
+	return false;
+}
+
 static const char *values_text(const struct rk_rule *rule, struct rk_arena *arena)
 {
 	struct rk_str text RK_CLEANUP_STR = RK_STR_INIT;
@@ -125,6 +146,8 @@ const char *rk_rule_expected(const struct rk_rule *rule, const struct rk_target_
 		return e->n_pkeys ? pkeys_text(e, arena) : strcmp(rule->compare, "pkey-member") == 0 ? "a tenant key, full member" : "one tenant key";
 	if (rule->expect && strcmp(rule->expect, "cluster_uuid") == 0 && e->cluster_uuid)
 		return e->cluster_uuid;
+	if (rule->expect && strcmp(rule->expect, "port_guids") == 0)
+		return guids_text(e, arena);
 	if (strcmp(rule->compare, "between") == 0)
 		return rk_arena_printf(arena, "%s..%s", number_text(arena, rule->numbers[0]), number_text(arena, rule->numbers[1]));
 	if (limit_of(rule, t, m, &limit)) {
@@ -178,6 +201,8 @@ static enum rk_verdict judge_text(const struct rk_rule *rule, const struct rk_ta
 
 	if (rule->expect && strcmp(rule->expect, "cluster_uuid") == 0 && t->target->expect.cluster_uuid)
 		return strcasecmp(t->target->expect.cluster_uuid, text) == 0 ? RK_V_PASS : bad(rule);
+	if (rule->expect && strcmp(rule->expect, "port_guids") == 0)
+		return own_guid(&t->target->expect, text) ? RK_V_PASS : bad(rule);
 	return rk_texts_have(&rule->values, text) != not ? RK_V_PASS : bad(rule);
 }
 

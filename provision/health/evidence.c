@@ -48,6 +48,13 @@ static void write_expect(struct rk_jw *w, const struct rk_expect *e)
 	}
 	if (e->n_pkeys || e->no_pkeys)
 		rk_jw_end(w);
+	if (e->n_port_guids) {
+		rk_jw_key(w, "port_guids");
+		rk_jw_array(w);
+		for (size_t i = 0; i < e->n_port_guids; i++)
+			rk_jw_hex64(w, e->port_guids[i]);
+		rk_jw_end(w);
+	}
 	const struct {
 		const char *key;
 		int value;
@@ -187,6 +194,16 @@ static void read_pkeys(struct rk_diags *diags, const struct rk_jnode *node, stru
 	}
 }
 
+static void read_guids(struct rk_diags *diags, const struct rk_jnode *node, struct rk_expect *e)
+{
+	RK_JEACH(item, node) {
+		if (e->n_port_guids == RK_RAILS_MAX || !rk_ju64(item, &e->port_guids[e->n_port_guids]))
+			rk_diag_at(diags, item, RK_AT_VALUE, "expected at most %d port GUIDs", RK_RAILS_MAX);
+		else
+			e->n_port_guids++;
+	}
+}
+
 static void read_int(struct rk_diags *diags, const struct rk_jnode *object, const char *key, uint64_t max, int *ret)
 {
 	const struct rk_jnode *node = rk_jget(object, key);
@@ -222,6 +239,7 @@ static void read_target(struct rk_diags *diags, const struct rk_jnode *node, str
 	read_int(diags, expect, "rails", 1024, &t->expect.rails);
 	read_int(diags, expect, "rate_gbps", 100000, &t->expect.rate_gbps);
 	read_pkeys(diags, rk_jget(expect, "pkeys"), &t->expect);
+	read_guids(diags, rk_jget(expect, "port_guids"), &t->expect);
 }
 
 /* One file of an answer; links and special files are not followed: evidence is plain files. */

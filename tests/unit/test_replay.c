@@ -70,6 +70,7 @@ static const struct {
 	/* InfiniBand */
 	{ "port down", "ibstat", "State: Active\n\t\tPhysical state: LinkUp\n\t\tRate: 800\n\t\tBase lid: 202", "State: Down\n\t\tPhysical state: Polling\n\t\tRate: 10\n\t\tBase lid: 65535", "0", "", "fail", "ib.phys", "a-02", "InfiniBand port: a-02" },
 	{ "no subnet manager", "ibstat", "State: Active", "State: Initializing", "0", "", "fail", "ib.state", "a-02", "InfiniBand port: a-02" },
+	{ "port of another tray", "ibstat", "0x5c25730300aa0002", "0x5c25730300aa1002", "0", "", "fail", "ib.rail", "a-02", "InfiniBand port: a-02" },
 	{ "half rate", "ibstat", "Rate: 800", "Rate: 400", "0", "", "fail", "ib.rate", "a-02", "InfiniBand port: a-02" },
 	{ "no devices", "ibstat", NULL, "", "0", "", "fail", "ib.ports", "a-02", "InfiniBand port: a-02" },
 	{ "other firmware", "ibstat", "40.46.1006", "40.40.0001", "0", "", "warn", "ib.fw", "a-02", NULL },
@@ -155,7 +156,8 @@ static void make_targets(struct rk_arena *arena, const struct answers *a, struct
 		*t = (struct rk_target){ .name = rk_arena_printf(arena, "a-%02d", i + 1), .kind = "vm", .rack = rack, .cluster = "a",
 					 .tray = rk_arena_printf(arena, "%s-t%02d", rack, i % PER_RACK + 1),
 					 .evidence = rk_arena_array(arena, a->n, sizeof(struct rk_evidence)), .n_evidence = a->n,
-					 .expect = { .nvlink_partition = 11, .cluster_uuid = UUID, .pkeys = { 0x0055 }, .n_pkeys = 1, .gpus = 4, .rails = 4 } };
+					 .expect = { .nvlink_partition = 11, .cluster_uuid = UUID, .pkeys = { 0x0055 }, .n_pkeys = 1, .gpus = 4, .rails = 4,
+						     .port_guids = { 0x5c25730300aa0000, 0x5c25730300aa0001, 0x5c25730300aa0002, 0x5c25730300aa0003 }, .n_port_guids = 4 } };
 		for (size_t k = 0; k < a->n; k++)
 			t->evidence[k] = (struct rk_evidence){ a->names[k], a->texts[k], strlen(a->texts[k]), "", 0, "0" };
 	}
@@ -421,6 +423,7 @@ static void a_folder_tells_what_was_put_into_it(void **state)
 	assert_string_equal(loaded[BAD].address, "10.77.0.2");
 	assert_string_equal(loaded[BAD].tray, "r01-t02");
 	assert_int_equal(loaded[BAD].expect.pkeys[0], 0x0055);
+	assert_true(loaded[BAD].expect.port_guids[3] == 0x5c25730300aa0003);
 	replay(arena, loaded, "deep", &r);
 	assert_string_equal(r.verdict, "unknown");
 	assert_string_equal(find(&r, "act.gemm", "unknown")->folded, "a-02");
