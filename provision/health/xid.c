@@ -263,13 +263,21 @@ static void add_event(struct log *log, const struct event *e)
 	show(&log->fatal, &log->shown_fatal, text);
 }
 
+/* Ports come up and go down while drivers load and the fabric is swept; a time that is no time since boot says nothing about that. */
+static bool booting(double time)
+{
+	enum { GRACE_SECONDS = 1800 };
+
+	return time >= 0 && time < GRACE_SECONDS;
+}
+
 static void other_line(struct log *log, const char *line)
 {
 	const char *sxid = strstr(line, "SXid (");
 
 	for (size_t i = 0; i < RK_ARRAY_SIZE(marks); i++)
 		log->marks[i] += strstr(line, marks[i].text) != NULL;
-	if (strstr(line, "mlx5_core") && strstr(line, "Link down"))
+	if (strstr(line, "mlx5_core") && strstr(line, "Link down") && !booting(log->time))
 		log->link_downs++;
 	if (sxid && strstr(sxid, ", Fatal")) {
 		log->n_fatal++;

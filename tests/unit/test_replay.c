@@ -58,6 +58,8 @@ static const struct {
 	{ "memory onlining", "dmesg-xid", NULL, "[ 9.1] NVRM: GPU memory zone movable auto onlining failed!\n", "0", "", "fail", "kernel.memory", "a-02", "GPU driver: a-02" },
 	{ "log not permitted", "dmesg-xid", NULL, "", "1", "dmesg: read kernel buffer failed: Operation not permitted\n", "unknown", "xid", "a-02", NULL },
 	{ "HCA lost its health", "dmesg-xid", NULL, "[ 9.1] mlx5_core 0000:03:00.0: device's health compromised - reached miss count\n", "0", "", "fail", "ib.hca.health", "a-02", "InfiniBand port: a-02" },
+	{ "link came up at boot", "dmesg-xid", NULL, "[   31.2] mlx5_core 0000:03:00.0 ibp3s0: Link down\n", "0", "", "pass", NULL, NULL, NULL },
+	{ "link flapped", "dmesg-xid", NULL, "[ 7001.3] mlx5_core 0000:03:00.0 ibp3s0: Link down\n", "0", "", "warn", "ib.flap", "a-02", NULL },
 	/* IMEX */
 	{ "other node list", "imex-config", "10.77.0.1\n10.77.0.2\n", "10.77.0.2\n10.77.0.1\n", "0", "", "fail", "imex.list.same", "a-02", "IMEX node list: a-02" },
 	{ "node list differs as seen by IMEX", "imex-nodes", "\"CONNECTED\"", "\"NODE_MAP_MISMATCH\"", "0", "", "fail", "imex.list", "a-02", "IMEX node list" },
