@@ -83,6 +83,9 @@ static void print(struct rk_call *call, const struct rk_report *r)
 	for (size_t i = 0; i < r->n_checks;)
 		i += note_checks(call, &r->checks[i], r->n_checks - i);
 	note_map(call, r);
+	const char *why, *trays = rk_report_cordon(r, call->arena, &why);
+	if (trays)
+		rk_out_note(out, "to do: tray cordon %s --reason '%s'", trays, why);
 }
 
 /* A result is printed in any case; a bad one also sets the exit code, with a sentence for stderr. */

@@ -76,6 +76,7 @@ struct rk_check {                         /* one row per check, verdict and valu
 	const char *id, *verdict;         /* pass | warn | fail | unknown | skipped */
 	const char *severity, *value, *expected, *message, *hint;
 	const char *source;               /* where the threshold is from, or NULL */
+	bool cordon;                      /* the rule asks to cordon the trays of a fault */
 	const char **targets; size_t n_targets;
 	const char *folded;
 };
@@ -98,6 +99,8 @@ int rk_report_rc(const struct rk_report *report, bool strict); /* 0, RK_UNHEALTH
 /* Runs the collectors of the level on the VMs (indexes into world->site->vms), one connection each, in parallel. */
 int rk_collect(struct rk_world *world, const struct rk_hprofile *profile, const char *level, const int *vms, size_t n, struct rk_arena *arena,
 	       struct rk_target **ret, struct rk_err *err);
+/* Trays that failed a check that asks for a cordon, folded, and the checks; NULL when there are none. In the arena. */
+const char *rk_report_cordon(const struct rk_report *report, struct rk_arena *arena, const char **ret_checks);
 /* Evidence folders (CLI.md). */
 int rk_evidence_save(const char *dir, const struct rk_target *targets, size_t n, struct rk_err *err);
 int rk_evidence_load(const char *dir, struct rk_arena *arena, struct rk_target **ret, size_t *ret_n, struct rk_err *err);

@@ -109,6 +109,30 @@ struct rk_seat *rk_report_seats(const struct rk_report *report, struct rk_arena 
 	return seats;
 }
 
+const char *rk_report_cordon(const struct rk_report *report, struct rk_arena *arena, const char **ret_checks)
+{
+	struct rk_map *trays RK_CLEANUP_MAP = rk_map_new(), *seen RK_CLEANUP_MAP = rk_map_new();
+	struct rk_str checks RK_CLEANUP_STR = RK_STR_INIT;
+	const char **names = rk_arena_array(arena, report->targets + 1, sizeof(*names));
+	size_t n = 0, at;
+
+	for (size_t i = 0; i < report->targets; i++)
+		rk_map_set(trays, report->target_list[i].name, i);
+	for (size_t c = 0; c < report->n_checks; c++) {
+		const struct rk_check *check = &report->checks[c];
+		if (!check->cordon || strcmp(check->verdict, "fail") != 0)
+			continue;
+		rk_str_addf(&checks, "%s%s", checks.len ? ", " : "", check->id);
+		for (size_t i = 0; i < check->n_targets; i++) {
+			const struct rk_target *t = rk_map_get(trays, check->targets[i], &at) ? &report->target_list[at] : NULL;
+			if (t && rk_map_add(seen, t->name, 1, NULL))
+				names[n++] = t->tray ? t->tray : t->name;
+		}
+	}
+	*ret_checks = rk_arena_strdup(arena, rk_str_text(&checks));
+	return n ? rk_nodeset_fold(arena, names, n) : NULL;
+}
+
 static char sign(const char *verdict)
 {
 	static const struct {

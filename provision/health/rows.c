@@ -37,6 +37,7 @@ static void add_to_row(const struct rk_rule *rule, const struct rk_outcome *o, c
 			/* The report may outlive the profile. */
 			.id = rk_arena_strdup(arena, rule->id), .severity = rk_arena_strdup(arena, rule->severity),
 			.message = rk_arena_strdup(arena, rule->message), .source = rk_arena_strdup(arena, rule->source),
+			.cordon = rk_streq(rule->effect, "cordon"),
 			.hint = pass || o->verdict == RK_V_SKIPPED ? NULL : rk_arena_strdup(arena, rule->hint) };
 		*(struct list *)rk_vec_push(lists) = (struct list){ .low = o->low, .high = o->high, .numbers = o->has_numbers };
 	}

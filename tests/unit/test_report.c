@@ -20,11 +20,11 @@ static const struct rk_target targets[] = {
 };
 static const char *bad[] = { "a-02" }, *odd[] = { "a-03" }, *all[] = { "a-01", "a-02", "a-03" };
 static struct rk_check checks[] = {
-	{ "gpu.x", "fail", "critical", "<script>alert(1)</script>&\x01\"'", "4", "every GPU is there", "drain it", "captures", bad, 1, "a-02" },
-	{ "ib.y", "unknown", "error", NULL, NULL, "ports", NULL, NULL, odd, 1, "a-03" },
-	{ "host.z", "warn", "warning", "5", "1", "clock", NULL, NULL, bad, 1, "a-02" },
-	{ "imex.s", "skipped", "error", "not run", NULL, "imex", NULL, NULL, odd, 1, "a-03" },
-	{ "ssh", "pass", "critical", "answers", "answers", "the target answers", NULL, NULL, all, 3, "a-[01-03]" },
+	{ "gpu.x", "fail", "critical", "<script>alert(1)</script>&\x01\"'", "4", "every GPU is there", "drain it", "captures", true, bad, 1, "a-02" },
+	{ "ib.y", "unknown", "error", NULL, NULL, "ports", NULL, NULL, false, odd, 1, "a-03" },
+	{ "host.z", "warn", "warning", "5", "1", "clock", NULL, NULL, false, bad, 1, "a-02" },
+	{ "imex.s", "skipped", "error", "not run", NULL, "imex", NULL, NULL, false, odd, 1, "a-03" },
+	{ "ssh", "pass", "critical", "answers", "answers", "the target answers", NULL, NULL, true, all, 3, "a-[01-03]" },
 };
 static const char *causes[] = { "GPU: a-02 on r02-t03: <b>" };
 static const struct rk_report report = { "fail", "quick", "p", 12.5, 1764489491000, 1.25, 3, targets, checks, 5, causes, 1 };
@@ -97,6 +97,16 @@ static void json_has_the_keys_scripts_rely_on(void **state)
 	assert_string_equal(rk_jstr(rk_jget(first, "source")), "captures");
 }
 
+static void trays_to_cordon_are_those_of_failed_checks_that_ask_for_it(void **state)
+{
+	RK_CLEANUP_ARENA struct rk_arena *arena = rk_arena_new();
+	const char *why;
+
+	(void)state;
+	assert_string_equal(rk_report_cordon(&report, arena, &why), "r02-t03");
+	assert_string_equal(why, "gpu.x");
+}
+
 static void keep(const struct rk_report *r, const char *level, bool sick, int64_t at, struct rk_str *kept)
 {
 	struct rk_str next = RK_STR_INIT;
@@ -165,6 +175,7 @@ int main(void)
 		cmocka_unit_test(junit_counts_each_target_once_per_check),
 		cmocka_unit_test(json_has_the_keys_scripts_rely_on),
 		cmocka_unit_test(kept_validations_tell_new_from_old_and_what_comes_and_goes),
+		cmocka_unit_test(trays_to_cordon_are_those_of_failed_checks_that_ask_for_it),
 		cmocka_unit_test(prometheus_text_has_help_and_type_and_is_never_empty),
 	};
 
