@@ -291,6 +291,14 @@ static void configured_breaches(struct proof *p, int fabric, const struct rk_ib_
 	}
 }
 
+static bool fabric_used(const struct proof *p, int fabric)
+{
+	for (size_t h = 0; h < p->site->n_hcas; h++)
+		if (p->site->hcas[h].fabric == fabric && cluster_of(p, p->site->hcas[h].tray) != RK_NONE)
+			return true;
+	return false;
+}
+
 static void find_managers(struct proof *p, int fabric)
 {
 	const struct rk_ib_live *standard = rk_live_ib_part(p->live, fabric, RK_PKEY_DEFAULT);
@@ -300,14 +308,6 @@ static void find_managers(struct proof *p, int fabric)
 		if (standard->members[i].full && (hca < 0 || tenant_of(p, p->site->hcas[hca].tray) == RK_NONE))
 			rk_map_set_u64(p->managers, standard->members[i].guid, 1);
 	}
-}
-
-static bool fabric_used(const struct proof *p, int fabric)
-{
-	for (size_t h = 0; h < p->site->n_hcas; h++)
-		if (p->site->hcas[h].fabric == fabric && cluster_of(p, p->site->hcas[h].tray) != RK_NONE)
-			return true;
-	return false;
 }
 
 /* A file that OpenSM would reject, or that is not there, opens the whole fabric at the next sweep. */
@@ -336,6 +336,9 @@ static void look_for_ports(struct proof *p, int fabric, int cluster, struct rk_n
 	for (size_t h = 0; h < p->site->n_hcas; h++) {
 		const struct rk_ib_port *port = &p->live->ports[h];
 		if (p->site->hcas[h].fabric != fabric || cluster_of(p, p->site->hcas[h].tray) != cluster || port->known)
+			continue;
+		/* A free port without identity cannot be asked; what the configuration gives to ports that nobody knows is told by their GUIDs. */
+		if (cluster == RK_NONE && (!p->site->hcas[h].port_guid || !fabric_used(p, fabric)))
 			continue;
 		*rk_vec_push(port->down ? down : unknown) = rk_hca_label(p->site, (int)h, p->arena);
 		*why = port->down || *why ? *why : port->why;

@@ -100,7 +100,7 @@ static void a_manager_that_is_silent_about_no_tenant_is_skipped(void **state)
 
 	(void)state;
 	twin_open(&t, twin_site, false);
-	TWIN_OK(rk_sim_fault_add(t.world.sim, "nvl.list=hang,ib.list=hang", err));
+	TWIN_OK(rk_sim_fault_add(t.world.sim, "nvl.list=hang,ib.list=hang,ib.tables=hang", err));
 	assert_int_equal(verify(&t, &isolation), 0);
 	assert_string_equal(check_of(&isolation, "r1")->verdict, "skipped");
 	twin_close(&t);
