@@ -14,6 +14,7 @@ suites() {
 		tests/lab/kill-tests.sh 1/2
 		tests/lab/kill-tests.sh 2/2
 		tests/lab/job-tests.sh
+		tests/lab/opensm-tests.sh
 		tests/lab/discover-tests.sh
 		tests/lab/hosts-tests.sh
 		tests/lab/selftest.sh
