@@ -22,6 +22,11 @@ const char *rk_cluster_state_name(enum rk_cluster_state state)
 	return names[state];
 }
 
+const char *rk_vm_host_name(const struct rk_vm *vm)
+{
+	return vm->host_name ? vm->host_name : vm->name;
+}
+
 const char *rk_vm_state_name(enum rk_vm_state state)
 {
 	static const char *const names[] = { "planned", "building", "running", "stopped", "failed", "unknown" };

@@ -161,7 +161,10 @@ struct rk_vm {
 	int ssh_port;
 	int generation;
 	const char *host_key_public; /* "ssh-ed25519 AAAA..." pinned */
+	const char *host_name;       /* what hosts call it, when its cluster was renamed since it was made; see rk_vm_host_name */
 };
+/* The name that its domain, its volumes and its guest were made with. */
+const char *rk_vm_host_name(const struct rk_vm *vm);
 
 struct rk_nvl_partition {
 	int rack, cluster, id;       /* id 1..32765; unique per rack (domain) */

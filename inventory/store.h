@@ -76,6 +76,7 @@ int rk_store_rename_cluster(struct rk_store *store, const char *cluster, const c
 int rk_store_remove_cluster(struct rk_store *store, const char *cluster, struct rk_err *err); /* with its VMs, partitions, allocations */
 struct rk_new_vm {
 	const char *name, *cluster, *tray, *uuid, *address, *mac, *host_key_public, *host_key_private;
+	const char *host_name;                            /* NULL: as name */
 	int number, ssh_port, generation;
 	const uint64_t *gpu_guids;  size_t n_gpu_guids;   /* allocated with it; each in at most one cluster */
 	const uint64_t *port_guids; size_t n_port_guids;  /* each in at most one tenant key */

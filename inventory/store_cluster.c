@@ -199,7 +199,7 @@ static int rename_cluster(struct rk_store *store, const char *cluster, const cha
 		return rc;
 	rc = rk_db_exec(store->db, err, "UPDATE clusters SET name = ? WHERE id = ?", RK_DB_S(name), RK_DB_I(id));
 	if (!rc)
-		rc = rk_db_exec(store->db, err, "UPDATE vms SET name = ? || substr(name, ?) WHERE cluster = ?", RK_DB_S(name), RK_DB_I(strlen(cluster) + 1),
+		rc = rk_db_exec(store->db, err, "UPDATE vms SET host_name = COALESCE(host_name, name), name = ? || substr(name, ?) WHERE cluster = ?", RK_DB_S(name), RK_DB_I(strlen(cluster) + 1),
 				RK_DB_I(id));
 	rk_store_unguard(store, rc);
 	return explain(store, rc, &w, err);
@@ -278,11 +278,11 @@ static int write_vm(struct rk_store *store, const struct rk_new_vm *vm, int64_t 
 	if (!rc)
 		rc = rk_db_exec(store->db, err,
 				"INSERT INTO vms (id, name, cluster, number, tray, uuid, state, address, ssh_port, mac, generation, host_key_public,"
-				" host_key_private, actor, at_ms, revision) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+				" host_key_private, host_name, actor, at_ms, revision) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
 				RK_DB_I(id), RK_DB_S(vm->name), RK_DB_I(cluster), RK_DB_I(vm->number), RK_DB_S(vm->tray), RK_DB_S(vm->uuid),
 				RK_DB_S(rk_vm_state_name(RK_VM_PLANNED)), RK_DB_S(vm->address), RK_DB_I(vm->ssh_port), RK_DB_S(vm->mac),
-				RK_DB_I(vm->generation), RK_DB_S(vm->host_key_public), RK_DB_S(vm->host_key_private), RK_DB_S(store->by),
-				RK_DB_I(rk_store_now_ms()), RK_DB_I(store->revision + 1));
+				RK_DB_I(vm->generation), RK_DB_S(vm->host_key_public), RK_DB_S(vm->host_key_private), RK_DB_S(vm->host_name),
+				RK_DB_S(store->by), RK_DB_I(rk_store_now_ms()), RK_DB_I(store->revision + 1));
 	if (!rc)
 		rc = write_guids(store, "gpu_alloc", "SELECT COUNT(*) FROM gpus WHERE guid = ?", "GPU", vm->gpu_guids, vm->n_gpu_guids, id, w, err);
 	if (!rc)
@@ -342,10 +342,10 @@ static int rewrite_vm(struct rk_store *store, const struct rk_new_vm *vm, struct
 	if (!rc)
 		rc = rk_db_exec(store->db, err,
 				"UPDATE vms SET tray = ?, uuid = ?, state = ?, address = ?, ssh_port = ?, mac = ?, generation = ?, host_key_public = ?,"
-				" host_key_private = ?, actor = ?, at_ms = ?, revision = ? WHERE id = ?",
+				" host_key_private = ?, host_name = ?, actor = ?, at_ms = ?, revision = ? WHERE id = ?",
 				RK_DB_S(vm->tray), RK_DB_S(vm->uuid), RK_DB_S(rk_vm_state_name(RK_VM_PLANNED)), RK_DB_S(vm->address), RK_DB_I(vm->ssh_port),
-				RK_DB_S(vm->mac), RK_DB_I(vm->generation), RK_DB_S(vm->host_key_public), RK_DB_S(vm->host_key_private), RK_DB_S(store->by),
-				RK_DB_I(rk_store_now_ms()), RK_DB_I(store->revision + 1), RK_DB_I(id));
+				RK_DB_S(vm->mac), RK_DB_I(vm->generation), RK_DB_S(vm->host_key_public), RK_DB_S(vm->host_key_private), RK_DB_S(vm->host_name),
+				RK_DB_S(store->by), RK_DB_I(rk_store_now_ms()), RK_DB_I(store->revision + 1), RK_DB_I(id));
 	if (!rc)
 		rc = write_guids(store, "gpu_alloc", "SELECT COUNT(*) FROM gpus WHERE guid = ?", "GPU", vm->gpu_guids, vm->n_gpu_guids, id, w, err);
 	if (!rc)

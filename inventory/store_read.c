@@ -339,6 +339,7 @@ static int read_vm(void *ctx, const struct rk_db_row *row, struct rk_err *err)
 	v->ssh_port = (int)rk_db_int(row, 8);
 	v->generation = (int)rk_db_int(row, 9);
 	v->host_key_public = text(r, row, 10);
+	v->host_name = text(r, row, 11);
 	return rc ? rc : position("vms", rk_db_int(row, 2), r->site->n_trays, &v->tray, err);
 }
 
@@ -452,7 +453,7 @@ static const struct {
 	{ "SELECT id, name, tenant, size, image, state, spec, op, segment, spares_per_rack, reasons, validation, next_number FROM clusters",
 	  read_cluster },
 	{ "SELECT 1", sort_clusters },
-	{ "SELECT v.cluster, v.name, t.pos, v.number, state, uuid, address, mac, v.ssh_port, generation, host_key_public FROM vms v"
+	{ "SELECT v.cluster, v.name, t.pos, v.number, state, uuid, address, mac, v.ssh_port, generation, host_key_public, host_name FROM vms v"
 	  " JOIN trays t ON t.name = v.tray", read_vm },
 	{ "SELECT p.cluster, r.pos, p.id, p.name FROM nvl_partitions p JOIN racks r ON r.name = p.rack", read_nvl },
 	{ "SELECT p.cluster, f.pos, p.pkey, p.name, p.full_member FROM ib_partitions p JOIN fabrics f ON f.name = p.fabric", read_ib },

@@ -29,6 +29,9 @@ int rk_cluster_repair_plan(struct rk_world *world, const char *name, const char 
 			   struct rk_err *err);
 int rk_cluster_repair(struct rk_world *world, const char *name, const char *const *vms, size_t n, int64_t *ret_op, size_t *ret_moved, struct rk_err *err);
 
+/* In the store alone: domains, volumes and guests that are there keep the name they were made with (rk_vm_host_name). A rename that was done already is 0. */
+int rk_cluster_rename(struct rk_world *world, const char *from, const char *to, int64_t *ret_op, struct rk_err *err);
+
 /* vm start | stop | reboot. */
 struct rk_power_request {
 	const char *verb;                 /* "start", "stop", "reboot" */

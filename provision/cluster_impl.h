@@ -14,6 +14,7 @@ struct rk_layout {
 	const char *cluster;
 	const struct rk_member *members; size_t n;      /* the VMs the change is about */
 	const struct rk_member *rest; size_t n_rest;    /* those that stay as they are */
+	const char *ib_name;              /* what the subnet manager calls its partition; NULL: by the cluster */
 	const char *resiliency;
 	int multicast;
 	int fabric;                       /* RK_NONE: no InfiniBand */

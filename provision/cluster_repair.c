@@ -187,6 +187,8 @@ static void add_drain(struct rk_plan *plan, const struct repair *p, size_t i)
 	rk_jw_object(&w);
 	rk_jw_key(&w, "vm");
 	rk_jw_str(&w, vm->name);
+	rk_jw_key(&w, "host");
+	rk_jw_str(&w, rk_vm_host_name(vm));
 	rk_jw_key(&w, "tray");
 	rk_jw_str(&w, tray);
 	rk_jw_key(&w, "reason");
@@ -301,6 +303,7 @@ static const char *params_of(const struct repair *p)
 		pair(&w, "host_key", vm->host_key_public);
 		pair(&w, "state", rk_vm_state_name(vm->state));
 		pair(&w, "faulty", site->trays[vm->tray].faulty);
+		pair(&w, "host_name", vm->host_name);
 		rk_jw_key(&w, "generation");
 		rk_jw_i64(&w, vm->generation);
 		rk_jw_end(&w);
@@ -360,6 +363,7 @@ static int move_back(struct rk_world *world, const char *cluster, const struct r
 	row.vm.name = name;
 	row.vm.cluster = cluster;
 	row.vm.generation = (int)generation;
+	row.vm.host_name = rk_jstr(rk_jget(move, "host_name"));
 	row.vm.uuid = rk_jstr(rk_jget(move, "uuid"));
 	row.vm.address = rk_jstr(rk_jget(move, "address"));
 	row.vm.mac = rk_jstr(rk_jget(move, "mac"));

@@ -84,7 +84,7 @@ static void ib_params(const struct rk_layout *l, struct rk_str *out)
 	rk_jw_object(&w);
 	pair_str(&w, "fabric", l->site->fabrics[l->fabric].name);
 	pair_int(&w, "pkey", l->pkey);
-	pair_str(&w, "name", l->cluster);
+	pair_str(&w, "name", l->ib_name ? l->ib_name : l->cluster);
 	pair_int(&w, "full", l->full);
 	ports_of(l, "members", l->members, l->n, &w);
 	ports_of(l, "rest", l->rest, l->n_rest, &w);
@@ -227,6 +227,7 @@ void rk_layout_of_cluster(const struct rk_site *site, const struct rk_cluster *c
 	if (c->ib >= 0) {
 		l->fabric = site->ib_partitions[c->ib].fabric;
 		l->pkey = site->ib_partitions[c->ib].pkey;
+		l->ib_name = site->ib_partitions[c->ib].name;
 		l->full = site->ib_partitions[c->ib].full;
 	}
 }

@@ -7,6 +7,7 @@ static const struct rk_op_type op_types[] = {
 	{ .name = "cluster.delete", .forward_only = true, .finish = rk_finish_delete },
 	{ .name = "cluster.grow", .finish = rk_finish_grow },
 	{ .name = "cluster.shrink", .finish = rk_finish_shrink },
+	{ .name = "cluster.rename" },
 	{ .name = "cluster.repair", .finish = rk_finish_repair },
 	{ .name = "tray.replace", .forward_only = true },
 	{ .name = "drift.fix", .independent = true, .finish = rk_finish_power },

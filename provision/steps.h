@@ -23,6 +23,7 @@ struct rk_vm_job {
 	const struct rk_size *size;       /* size, image, spec: NULL when not known any more, or not asked for */
 	const struct rk_image *image;
 	struct rk_spec *spec;
+	const char *host_name;            /* what the host calls it ("host" of the params overrides) */
 	const char *domain, *os, *seed;   /* names on the host */
 	const char *tray_name;
 	int tray;

@@ -19,9 +19,10 @@ int rk_vm_job(struct rk_world *world, struct rk_step *step, struct rk_vm_job *j,
 	j->size = rk_size_find(site, j->cluster->size);
 	int image = rk_find_image(site, j->cluster->image);
 	j->image = image < 0 ? NULL : &site->images[image];
-	j->domain = rk_vm_domain_name(step->arena, j->vm->name);
-	j->os = rk_vm_os_volume(step->arena, j->vm->name);
-	j->seed = rk_vm_seed_volume(step->arena, j->vm->name);
+	j->host_name = *rk_param(step, "host") ? rk_param(step, "host") : rk_vm_host_name(j->vm);
+	j->domain = rk_vm_domain_name(step->arena, j->host_name);
+	j->os = rk_vm_os_volume(step->arena, j->host_name);
+	j->seed = rk_vm_seed_volume(step->arena, j->host_name);
 	return 0;
 }
 
@@ -58,7 +59,7 @@ static void vm_input(const struct rk_site *site, const struct rk_vm_job *j, stru
 	const struct rk_cluster *c = j->cluster;
 
 	*ret = (struct rk_vm_input){
-		.site = site, .size = j->size, .image = j->image, .tray = j->tray, .vm = j->vm->name, .cluster = c->name,
+		.site = site, .size = j->size, .image = j->image, .tray = j->tray, .vm = j->host_name, .cluster = c->name,
 		.tenant = site->tenants[c->tenant].name, .uuid = j->vm->uuid, .mac = j->vm->mac, .address = j->vm->address,
 		.ssh_port = j->vm->ssh_port, .generation = j->vm->generation, .pkey = c->ib >= 0 ? site->ib_partitions[c->ib].pkey : 0,
 	};

@@ -30,7 +30,7 @@ static void drift_vm(struct rows *rows, const struct rk_live *live, int vm, stru
 {
 	const struct rk_vm *v = &live->site->vms[vm];
 	const struct rk_live_tray *tray = &live->trays[v->tray];
-	const struct rk_hv_domain *d = domain_named(tray, rk_vm_domain_name(arena, v->name));
+	const struct rk_hv_domain *d = domain_named(tray, rk_vm_domain_name(arena, rk_vm_host_name(v)));
 	const char *wanted = v->state == RK_VM_STOPPED ? "stopped" : "running";
 
 	add(rows, "libvirt", v->name, "state", wanted, rk_vm_state_name(v->state),
@@ -43,7 +43,7 @@ static void drift_strays(struct rows *rows, const struct rk_live *live, int tray
 {
 	const struct rk_live_tray *t = &live->trays[tray];
 	int vm = live->site->trays[tray].vm;
-	const char *ours = vm == RK_NONE ? NULL : rk_vm_domain_name(arena, live->site->vms[vm].name);
+	const char *ours = vm == RK_NONE ? NULL : rk_vm_domain_name(arena, rk_vm_host_name(&live->site->vms[vm]));
 
 	for (size_t i = 0; i < t->n; i++)
 		if (t->domains[i].ours && !rk_streq(t->domains[i].name, ours))
@@ -116,7 +116,7 @@ static void drift_cluster(struct rows *rows, const struct rk_live *live, int clu
 	for (int v = c->first_vm; v < c->first_vm + c->n_vms; v++) {
 		const struct rk_live_tray *t = &live->trays[live->site->vms[v].tray];
 		read += t->read;
-		running += t->read && domain_named(t, rk_vm_domain_name(arena, live->site->vms[v].name)) != NULL;
+		running += t->read && domain_named(t, rk_vm_domain_name(arena, rk_vm_host_name(&live->site->vms[v]))) != NULL;
 		drift_vm(rows, live, v, arena);
 	}
 	const char *applied = rk_arena_printf(arena, "%d", c->n_vms), *wanted = applied;

@@ -94,6 +94,11 @@ static bool looks_like_vm(const char *name)
 	return dash && dash[1] && strspn(dash + 1, "0123456789") == strlen(dash + 1);
 }
 
+bool rk_cluster_name_valid(const char *name)
+{
+	return rk_name_valid(name) && strlen(name) <= RK_SPEC_NAME_MAX && !looks_like_vm(name);
+}
+
 static void read_name(struct reader *r, const struct rk_jnode *node)
 {
 	const char *name = r->spec->name = text_of(r, node);

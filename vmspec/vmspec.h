@@ -65,6 +65,7 @@ struct rk_spec {
 	} validation;
 };
 enum { RK_SPEC_FILE_MAX = 1 << 20 };
+bool rk_cluster_name_valid(const char *name);
 int rk_spec_parse(const char *path, const char *text, size_t len, struct rk_arena *arena, struct rk_spec **ret, struct rk_err *err);
 int rk_spec_load(const char *path, struct rk_arena *arena, struct rk_spec **ret, struct rk_err *err);
 void rk_spec_write(const struct rk_spec *spec, struct rk_str *out); /* JSON, defaults filled in; parses to the same spec */

@@ -158,6 +158,21 @@ static int repair(struct rk_call *call, struct rk_err *err)
 	return outcome(call, name, op, what, rc);
 }
 
+static int rename_cluster(struct rk_call *call, struct rk_err *err)
+{
+	const char *name = rk_call_arg(call, "CLUSTER"), *to = rk_call_arg(call, "NAME");
+	int64_t op = 0;
+
+	if (call->dry_run) {
+		int at, rc = rk_get_cluster(call, name, &at, err);
+		if (!rc)
+			rk_out_note(call->out, "cluster %s would be called %s in the store; its %d VMs keep their names on hosts", name, to, call->world->site->clusters[at].n_vms);
+		return rc;
+	}
+	int rc = rk_cluster_rename(call->world, name, to, &op, err);
+	return outcome(call, to, op, "is its name", rc);
+}
+
 /* ---- delete -------------------------------------------------------------------------------------------------------------------------- */
 
 static int plan_delete(struct rk_call *call, const char *name, struct rk_err *err)
@@ -245,6 +260,10 @@ static const struct rk_command rows[] = {
 			 "partitions first, then the IMEX lists name it, then the old tray is drained, erased, taken out of the partitions and kept as faulty with the "
 			 "reason (racksh tray uncordon after it was mended). Without a free tray in the rack: code 5 and what would be needed.\n\n" CONVERGES
 			 "A VM that was moved already stays where it is while nothing is wrong with its tray." },
+	{ .noun = "cluster", .verb = "rename", .summary = "give a cluster and its VMs another name", .flags = RK_CMD_CHANGES, .columns = SHOW_COLUMNS, .run = rename_cluster,
+	  .args = RK_ARGS(CLUSTER, { .name = "NAME", .type = RK_ARG_TEXT, .required = true, .help = "new name" }), .examples = RK_EXAMPLES("cluster rename a b"),
+	  .description = "Nothing is interrupted: domains, volumes, guests and partitions that are there keep the name they were made with on their hosts and "
+			 "managers, because a domain that runs cannot be renamed; VMs that are made later have the new one everywhere." },
 	{ .noun = "cluster", .verb = "delete", .summary = "delete a cluster and give back everything it held", .args = CLUSTER_ARG,
 	  .flags = RK_CMD_CHANGES | RK_CMD_DANGEROUS | RK_CMD_REMOTE,
 	  .description = "Guests are seen dead before anything is released, and drives erased before a tray is free. A tray whose erase failed becomes faulty, not free. "

@@ -75,7 +75,7 @@ int rk_cmd_vm_console(struct rk_call *call, struct rk_err *err)
 		return rk_err_set(err, RK_INVALID, "the twin's guests have no console; use vm exec");
 	const struct rk_vm *v = &site->vms[vm];
 	const char *uri = site->trays[v->tray].libvirt_uri;
-	const char *argv[] = { "virsh", "-q", "-c", uri, "console", "--safe", rk_vm_domain_name(call->arena, v->name), NULL };
+	const char *argv[] = { "virsh", "-q", "-c", uri, "console", "--safe", rk_vm_domain_name(call->arena, rk_vm_host_name(v)), NULL };
 	if (!uri)
 		return rk_err_set(err, RK_INVALID, "no libvirt URI is known for tray %s", site->trays[v->tray].name);
 	int status = run_here(argv);

@@ -265,10 +265,10 @@ static inline void wanted_tray(const struct rk_site *site, struct rk_arena *aren
 	if (vm == RK_NONE)
 		return;
 	const struct rk_vm *v = &site->vms[vm];
-	rk_str_addf(out, "domain %s %s %s %s\n", site->trays[tray].name, rk_vm_domain_name(arena, v->name), v->uuid,
+	rk_str_addf(out, "domain %s %s %s %s\n", site->trays[tray].name, rk_vm_domain_name(arena, rk_vm_host_name(v)), v->uuid,
 		    power_of(site, tray, v->state == RK_VM_STOPPED ? "off" : "runs"));
-	rk_str_addf(out, "volume %s %s\n", site->trays[tray].name, rk_vm_os_volume(arena, v->name));
-	rk_str_addf(out, "volume %s %s\n", site->trays[tray].name, rk_vm_seed_volume(arena, v->name));
+	rk_str_addf(out, "volume %s %s\n", site->trays[tray].name, rk_vm_os_volume(arena, rk_vm_host_name(v)));
+	rk_str_addf(out, "volume %s %s\n", site->trays[tray].name, rk_vm_seed_volume(arena, rk_vm_host_name(v)));
 }
 
 static inline size_t gpus_of(const struct rk_site *site, int rack, int cluster, uint64_t *ret)

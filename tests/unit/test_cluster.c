@@ -386,6 +386,38 @@ static void drift_has_a_way_back(void **state)
 	assert_true(rk_sim_calls(f->world.sim) > calls);
 }
 
+static void a_renamed_cluster_goes_on(void **state)
+{
+	struct fixture *f = *state;
+	int64_t op;
+
+	create(f, "a", 3, false);
+	OK(rk_cluster_rename(&f->world, "a", "z", &op, err));
+	OK(rk_cluster_rename(&f->world, "a", "z", &op, err));
+	assert_string_equal(names_of(f), "z-01 z-02 z-03");
+	assert_consistent(f);
+	assert_int_equal(rk_cluster_rename(&f->world, "z", "z-01", &op, NULL), RK_INVALID);
+	assert_int_equal(rk_cluster_rename(&f->world, "y", "x", &op, NULL), RK_NOT_FOUND);
+	OK(power(f, "reboot", "z-01", 60, false, err));
+	OK(rk_cluster_resize(&f->world, "z", 4, true, &op, err));
+	assert_consistent(f);
+	size_t moved;
+	char *before RK_CLEANUP_FREE = world_text(f);
+	OK(rk_sim_fault_add(f->world.sim, "hv.start#1=fail", err));
+	assert_int_equal(rk_cluster_repair(&f->world, "z", (const char *const[]){ "z-02" }, 1, &op, &moved, NULL), RK_FAILED);
+	char *after RK_CLEANUP_FREE = world_text(f);
+	assert_string_equal(after, before);
+	OK(rk_cluster_repair(&f->world, "z", (const char *const[]){ "z-02" }, 1, &op, &moved, err));
+	assert_consistent(f);
+	OK(rk_cluster_resize(&f->world, "z", 2, false, &op, err));
+	assert_consistent(f);
+	/* The old name is free again. */
+	create(f, "a", 2, false);
+	assert_consistent(f);
+	OK(rk_cluster_delete(&f->world, "z", &op, err));
+	assert_consistent(f);
+}
+
 #define WITH_TWIN(test) cmocka_unit_test_setup_teardown(test, setup, teardown)
 
 int main(void)
@@ -409,6 +441,7 @@ int main(void)
 		WITH_TWIN(a_vm_that_slept_through_a_change_is_told_when_it_wakes),
 		WITH_TWIN(a_tray_in_use_can_be_cordoned),
 		WITH_TWIN(drift_has_a_way_back),
+		WITH_TWIN(a_renamed_cluster_goes_on),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

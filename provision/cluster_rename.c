@@ -1,0 +1,84 @@
+#include <inttypes.h>
+#include <string.h>
+
+#include "provision/cluster_impl.h"
+
+/* Another name in the store: hosts, switches and guests keep what they were given, because a domain that runs cannot be renamed. VMs that are made
+ * later, by grow or repair, have the new one everywhere. */
+
+/* A rename that was done before: the cluster of the new name has VMs that hosts know by the old one. */
+static bool was_renamed(const struct rk_site *site, const char *from, const char *to)
+{
+	int at = rk_find_cluster(site, to);
+	size_t n = strlen(from);
+
+	for (int v = at < 0 ? 0 : site->clusters[at].first_vm; at >= 0 && v < site->clusters[at].first_vm + site->clusters[at].n_vms; v++) {
+		const char *host = rk_vm_host_name(&site->vms[v]);
+		if (strncmp(host, from, n) == 0 && host[n] == '-')
+			return true;
+	}
+	return false;
+}
+
+static int write_name(struct rk_world *world, const struct rk_cluster *c, const char *to, struct rk_arena *arena, struct rk_err *err)
+{
+	struct rk_str text RK_CLEANUP_STR = RK_STR_INIT;
+	struct rk_spec *spec;
+	int rc = rk_spec_parse(c->name, c->spec, strlen(c->spec), arena, &spec, err);
+
+	if (rc)
+		return rc;
+	spec->name = to;
+	rk_spec_write(spec, &text);
+	rc = rk_store_rename_cluster(world->store, c->name, to, err);
+	return rc ? rc : rk_store_set_cluster_spec(world->store, to, rk_str_text(&text), NULL, err);
+}
+
+static int rename_now(struct rk_world *world, const struct rk_cluster *c, const char *to, int64_t *ret_op, struct rk_err *err)
+{
+	struct rk_arena *arena RK_CLEANUP_ARENA = rk_arena_new();
+	const char *command = rk_arena_printf(arena, "cluster rename %s %s", c->name, to), *thing = rk_arena_printf(arena, "cluster:%s", c->name);
+	int rc = rk_store_begin(world->store, world->site->revision, err);
+
+	if (rc)
+		return rc;
+	rc = rk_store_op_add(world->store, command, "{\"type\":\"cluster.rename\"}", ret_op, err);
+	if (!rc)
+		rc = rk_store_lease_take(world->store, thing, *ret_op, "rename", err);
+	if (!rc)
+		rc = write_name(world, c, to, arena, err);
+	if (!rc)
+		rc = rk_store_op_set(world->store, *ret_op, "done", NULL, err);
+	if (!rc)
+		rc = rk_store_lease_drop(world->store, *ret_op, err);
+	if (!rc)
+		return rk_store_commit(world->store, err);
+	rk_store_rollback(world->store);
+	return rc;
+}
+
+int rk_cluster_rename(struct rk_world *world, const char *from, const char *to, int64_t *ret_op, struct rk_err *err)
+{
+	int at = rk_find_cluster(world->site, from);
+
+	*ret_op = 0;
+	if (!rk_cluster_name_valid(to)) {
+		rk_err_set(err, RK_INVALID, "\"%s\" is no valid name of a cluster", to);
+		rk_err_hint(err, "1 to 48 of a-z 0-9 and '-', not at either end, and no '-' and digits at the end");
+		return RK_INVALID;
+	}
+	if (at < 0 && was_renamed(world->site, from, to))
+		return 0;
+	if (at < 0)
+		return rk_err_set(err, RK_NOT_FOUND, "no cluster \"%s\"", from);
+	const struct rk_cluster *c = &world->site->clusters[at];
+	if (strcmp(from, to) == 0)
+		return 0;
+	if (c->op) {
+		rk_err_set(err, RK_CONFLICT, "cluster \"%s\" is held by operation %" PRId64, from, c->op);
+		rk_err_hint(err, "racksh op show %" PRId64, c->op);
+		return RK_CONFLICT;
+	}
+	int rc = rename_now(world, c, to, ret_op, err);
+	return rc ? rc : rk_world_refresh(world, err);
+}
