@@ -26,6 +26,7 @@ extern const struct rk_noun
 	rk_noun_power,
 	rk_noun_audit,
 	rk_noun_store,
+	rk_noun_export,
 	rk_noun_schema,
 	rk_noun_completion,
 	rk_noun_help;
@@ -55,6 +56,7 @@ const struct rk_noun *const rk_nouns[] = {
 	&rk_noun_power,
 	&rk_noun_audit,
 	&rk_noun_store,
+	&rk_noun_export,
 	&rk_noun_schema,
 	&rk_noun_completion,
 	&rk_noun_help,
