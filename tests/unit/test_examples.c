@@ -133,10 +133,15 @@ static void move(const char *from, const char *to)
 	assert_int_equal(rename(source, target), 0);
 }
 
-/* What a cluster holds is neither replaced nor removed: these are examples for a site without any. */
+/* What a cluster holds is neither replaced nor removed nor switched off: these are examples for a site without any. */
 static bool wants_empty_site(const char *example)
 {
-	return strncmp(example, "site import", 11) == 0 || strncmp(example, "image remove", 12) == 0;
+	static const char *const heads[] = { "site import", "image remove", "power " };
+
+	for (size_t i = 0; i < RK_ARRAY_SIZE(heads); i++)
+		if (rk_starts_with(example, heads[i]))
+			return true;
+	return false;
 }
 
 static int run_example(const char *format, const char *example)
