@@ -39,7 +39,7 @@ BENCH := $(patsubst %.c,$(BUILD)/%,$(sort $(wildcard tests/bench/bench_*.c)))
 FUZZ := $(patsubst %.c,$(BUILD)/%,$(sort $(wildcard tests/fuzz/fuzz_*.c)))
 
 # Data files (profiles, sizes, SQL) become string constants of build/gen/data.c, so that racksh stays one file.
-DATA := $(sort $(wildcard inventory/profiles/*.json vmspec/sizes/*.json vmspec/*.json provision/health/profiles/*.json provision/counters/*.json))
+DATA := $(sort $(wildcard inventory/profiles/*.json vmspec/sizes/*.json vmspec/*.json provision/health/profiles/*.json provision/counters/*.json cli/tutorial/*))
 
 all: $(BUILD)/racksh man
 

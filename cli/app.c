@@ -233,12 +233,6 @@ void rk_app_close(struct rk_app *app)
 
 /* ---- one command ------------------------------------------------------------------------------------------------------------------ */
 
-static void progress_line(void *ctx, const char *text)
-{
-	(void)ctx;
-	fprintf(stderr, "%s\n", text);
-}
-
 /* A dangerous command asks on a terminal; elsewhere it needs -y. In the twin without a state file nothing is at stake. */
 int rk_app_confirm(const struct rk_app *app, const char *what, bool yes, struct rk_err *err)
 {
@@ -387,13 +381,16 @@ static int run_command(struct rk_app *app, const struct rk_parsed *p, struct rk_
 	rc = set_limits(app, &p->globals, changes, err);
 	if (rc)
 		return rc;
-	app->world.progress = p->globals.quiet || p->globals.format == RK_FORMAT_JSON ? NULL : progress_line;
+	app->world.progress = p->globals.quiet || p->globals.format == RK_FORMAT_JSON ? NULL : rk_progress_line;
+	app->world.progress_ctx = &app->progress;
+	rk_progress_begin(&app->progress, stderr);
 	struct rk_call call = {
 		.command = p->command, .parsed = p, .app = app, .world = &app->world, .arena = arena, .out = out, .emit = emit, .except = p->globals.except,
 		.dry_run = p->globals.dry_run, .strict = p->globals.strict, .yes = p->globals.yes, .quiet = p->globals.quiet,
 		.verbose = p->globals.verbose, .json = p->globals.format == RK_FORMAT_JSON,
 	};
 	rc = p->command->run(&call, err);
+	rk_progress_end(&app->progress);
 	write_audit(app, p, rc);
 	return rc;
 }

@@ -4,6 +4,7 @@
 
 #include "cli/cmd.h"
 #include "cli/out_impl.h"
+#include "cli/progress.h"
 #include "cli/words.h"
 
 /* Values of the global options; per process, and again per line for those that may stand on a line. */
@@ -49,6 +50,7 @@ struct rk_app {
 	struct rk_stage stage;
 	char *on_error;                  /* command text to run after a failed line; owned, NULL: none */
 	struct rk_console console;
+	struct rk_progress progress;
 	bool quit;
 	bool rehearsal;                  /* a twin for one purpose: leaves no notes for --resume */
 };
@@ -140,6 +142,10 @@ void rk_page(const char *text, size_t n, const char *pager);
 /* Makes twin: an app of its own whose store and outside systems are a twin of what app sees now. Nothing of app is touched; the twin is
  * closed with rk_app_close before app is. */
 int rk_app_twin(struct rk_app *app, struct rk_app *twin, struct rk_err *err);
+/* The same of a site file's text. */
+int rk_app_twin_file(struct rk_app *app, const char *name, const char *text, struct rk_app *twin, struct rk_err *err);
+/* The lesson (cli/tutorial.c); pause: wait for ENTER before each command, on a terminal. */
+int rk_tutorial(struct rk_app *app, bool pause, struct rk_err *err);
 /* Rows plane, object, field, from, to for every value that differs between two snapshots. */
 struct rk_out;
 void rk_show_changes(struct rk_out *out, const struct rk_site *before, const struct rk_site *after);

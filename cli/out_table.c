@@ -181,7 +181,7 @@ static char *text_of(const struct rk_column *column, const struct rk_cell *cell,
 {
 	struct rk_str out = RK_STR_INIT;
 	RK_CLEANUP_JSON struct rk_json *doc = NULL;
-	double seconds;
+	double seconds, value;
 
 	if (!cell->plain)
 		return rk_xstrdup("-");
@@ -189,6 +189,8 @@ static char *text_of(const struct rk_column *column, const struct rk_cell *cell,
 		doc = parsed(cell);
 	if (doc)
 		add_node(&out, rk_json_root(doc));
+	else if (column->type == RK_COL_REAL && strcmp(column->key, "seconds") != 0 && rk_parse_double(cell->plain, &value))
+		rk_str_addf(&out, "%.4g", value);
 	else if (column->type == RK_COL_TIME)
 		add_time(&out, cell->plain, style, one || style->verbose);
 	else if (rk_ends_with(column->key, "_mib"))

@@ -41,6 +41,7 @@ static const struct {
 	{ "nvlink show.members", "[x]" },
 	{ "ib show.members", "[{guid:x,port:s?,wanted:s?,configured:s?,live:s?,why:s?}]" },
 	{ "ib counters.counters", "any" },
+	{ "power show.rack", "any" }, { "power show.racks", "any" }, { "power show.trays", "any" }, { "power show.clusters", "any" },
 	{ "ib lint.findings", "[{line:i,column:i,message:s,hint:s?}]" }, { "ib lint.partitions", "any" },
 	{ "site show.segments", "{*:i}" }, { "site show.segments_less_one_rack", "{*:i}" },
 	{ "profile *.levels", "any" }, { "profile *.rules", "any" },

@@ -34,15 +34,14 @@ static int fill_store(struct rk_app *twin, const struct rk_site *from, struct rk
 		rc = rk_store_put_site(twin->world.store, twin->twin_site, err);
 	if (!rc)
 		rc = rk_store_commit(twin->world.store, err);
-	if (!rc)
+	if (!rc && from)
 		rc = rk_twin_fill(twin->world.store, twin->twin_site, from, err);
 	return rc ? rc : rk_store_snapshot(twin->world.store, &twin->world.site, err);
 }
 
-int rk_app_twin(struct rk_app *app, struct rk_app *twin, struct rk_err *err)
+/* site: owned by the twin from here on; from: whose marks and clusters it takes over, or NULL. */
+static int start(struct rk_app *app, struct rk_site *site, const struct rk_site *from, struct rk_app *twin, struct rk_err *err)
 {
-	const struct rk_site *from = app->world.site;
-
 	*twin = (struct rk_app){ .globals = app->globals, .opened = true, .writable = true, .rehearsal = true };
 	/* In a twin that dies with the command nothing is dangerous and nothing is forbidden. */
 	twin->globals.sim = "rehearsal";
@@ -51,9 +50,8 @@ int rk_app_twin(struct rk_app *app, struct rk_app *twin, struct rk_err *err)
 	twin->clock = rk_clock_virtual(rk_clock_unix_ms(app->clock));
 	rk_app_prepare(twin);
 	twin->world.env.clock = twin->clock;
-	int rc = copy_inventory(from, &twin->twin_site, err);
-	if (!rc)
-		rc = fill_store(twin, from, err);
+	twin->twin_site = site;
+	int rc = fill_store(twin, from, err);
 	if (!rc)
 		rc = rk_sim_open(twin->twin_site, NULL, twin->clock, &twin->world.sim, err);
 	if (!rc)
@@ -61,6 +59,25 @@ int rk_app_twin(struct rk_app *app, struct rk_app *twin, struct rk_err *err)
 	if (rc)
 		rk_app_close(twin);
 	return rc;
+}
+
+int rk_app_twin(struct rk_app *app, struct rk_app *twin, struct rk_err *err)
+{
+	struct rk_site *site = NULL;
+	int rc = copy_inventory(app->world.site, &site, err);
+
+	return rc ? rc : start(app, site, app->world.site, twin, err);
+}
+
+int rk_app_twin_file(struct rk_app *app, const char *name, const char *text, struct rk_app *twin, struct rk_err *err)
+{
+	struct rk_site *site = NULL;
+	int rc = rk_site_parse(name, text, strlen(text), &site, err);
+
+	if (rc)
+		return rc;
+	rk_site_invent(site);
+	return start(app, site, NULL, twin, err);
 }
 
 /* ---- what differs ------------------------------------------------------------------------------------------------------------------- */

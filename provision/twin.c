@@ -115,17 +115,31 @@ static int adopt_vms(struct rk_world *twin, const struct rk_cluster *c, struct r
 	return rc;
 }
 
-static int adopt_nvlink(struct rk_world *twin, const struct rk_cluster *c, const struct rk_nvl_partition *p, struct rk_err *err)
+typedef int (*gpu_fn)(struct rk_nvl *nvl, int rack, int id, uint64_t gpu, struct rk_err *err);
+
+/* Every GPU of the cluster in one rack: out of or into a partition. */
+static int each_gpu(struct rk_world *twin, const struct rk_cluster *c, int rack, int id, gpu_fn change, struct rk_err *err)
 {
 	const struct rk_site *site = twin->site;
-	int rc = twin->nvl->ops->create(twin->nvl, p->rack, p->id, p->name, "full_bandwidth", 0, err);
+	int rc = 0;
 
 	for (int v = c->first_vm; v < c->first_vm + c->n_vms; v++) {
 		const struct rk_tray *t = &site->trays[site->vms[v].tray];
-		for (int g = t->first_gpu; !rc && t->rack == p->rack && g < t->first_gpu + t->n_gpus; g++)
-			rc = twin->nvl->ops->add(twin->nvl, p->rack, p->id, site->gpus[g].fabric_guid, err);
+		for (int g = t->first_gpu; !rc && t->rack == rack && g < t->first_gpu + t->n_gpus; g++)
+			rc = change(twin->nvl, rack, id, site->gpus[g].fabric_guid, err);
 	}
 	return rc;
+}
+
+static int adopt_nvlink(struct rk_world *twin, const struct rk_cluster *c, const struct rk_nvl_partition *p, struct rk_err *err)
+{
+	int rc = each_gpu(twin, c, p->rack, RK_NVL_DEFAULT, twin->nvl->ops->drop, err);
+
+	/* A GPU is free of one partition before it can join another one. */
+	rk_clock_sleep_ms(twin->env.clock, SETTLE_MS);
+	if (!rc)
+		rc = twin->nvl->ops->create(twin->nvl, p->rack, p->id, p->name, "full_bandwidth", 0, err);
+	return rc ? rc : each_gpu(twin, c, p->rack, p->id, twin->nvl->ops->add, err);
 }
 
 static int adopt_infiniband(struct rk_world *twin, const struct rk_cluster *c, struct rk_arena *arena, struct rk_err *err)

@@ -27,6 +27,8 @@ extern const struct rk_noun
 	rk_noun_audit,
 	rk_noun_store,
 	rk_noun_export,
+	rk_noun_rehearse,
+	rk_noun_tutorial,
 	rk_noun_schema,
 	rk_noun_completion,
 	rk_noun_help;
@@ -57,6 +59,8 @@ const struct rk_noun *const rk_nouns[] = {
 	&rk_noun_audit,
 	&rk_noun_store,
 	&rk_noun_export,
+	&rk_noun_rehearse,
+	&rk_noun_tutorial,
 	&rk_noun_schema,
 	&rk_noun_completion,
 	&rk_noun_help,
