@@ -33,9 +33,14 @@ static void overview(struct rk_str *out)
 {
 	rk_str_add(out, "racksh: inventory, clusters and fabric health of GB300 NVL72 racks\n\n"
 			"Start here (nothing real is touched):\n"
-			"  racksh --sim tests/examples/site-1.json rack list\n"
-			"  racksh --sim tests/examples/site-1.json cluster plan tests/examples/cluster-a.json\n"
-			"With real racks: racksh site import FILE, then rack list, cluster create SPEC, validate cluster NAME.\n\nCommands:\n");
+			"  racksh tutorial                          a lesson of ten minutes\n"
+			"  racksh --sim SITE.json COMMAND           any command on a twin of a site file (man racksh-site)\n"
+			"With real racks:\n"
+			"  racksh site import SITE.json             what there is; then rack list, tray list, site discover\n"
+			"  racksh cluster plan SPEC.json            where a cluster would go and why (man racksh-cluster)\n"
+			"  racksh cluster create SPEC.json          make it; then validate cluster NAME, isolation verify\n"
+			"  racksh rehearse FILE                     try a batch of commands on a twin of this site\n"
+			"Alone on a terminal, racksh is a shell: TAB completes, ? tells what can come next.\n\nCommands:\n");
 	for (const struct rk_noun *const *n = rk_nouns; *n; n++)
 		rk_str_addf(out, "  %-11s %s\n", (*n)->name, (*n)->summary);
 	rk_str_add(out, "\nWords of the shell and of batches:\n");

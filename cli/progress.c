@@ -50,6 +50,17 @@ static void draw(const struct rk_progress *p)
 	fflush(p->to);
 }
 
+static bool ends_well(const char *text)
+{
+	static const char *const ends[] = { ": done", ": undone" };
+	size_t len = strlen(text);
+
+	for (size_t i = 0; i < sizeof(ends) / sizeof(ends[0]); i++)
+		if (len > strlen(ends[i]) && strcmp(text + len - strlen(ends[i]), ends[i]) == 0)
+			return true;
+	return false;
+}
+
 void rk_progress_line(void *ctx, const char *text)
 {
 	struct rk_progress *p = ctx;
@@ -65,7 +76,7 @@ void rk_progress_line(void *ctx, const char *text)
 		p->total = total;
 		snprintf(p->text, sizeof(p->text), "%s", text + used);
 		/* Success passes by; what went wrong stays on the screen. */
-		if (!strstr(text, ": done"))
+		if (!ends_well(text))
 			fprintf(p->to, "\r\033[K%s\n", text);
 	} else {
 		fprintf(p->to, "\r\033[K%s\n", text);

@@ -337,6 +337,16 @@ static int check_assert(const struct rk_parsed *p, struct rk_err *err)
 	return rk_expr_check(expression, err);
 }
 
+/* At the prompt the key answers; in a batch or script the word does. */
+static int question(struct rk_call *call, struct rk_err *err)
+{
+	struct rk_str out RK_CLEANUP_STR = RK_STR_INIT;
+	int rc = rk_help(rk_call_arg(call, "NOUN"), rk_call_arg(call, "VERB"), &out, err);
+
+	rk_out_raw(call->out, rk_str_text(&out), out.len);
+	return rc;
+}
+
 static int quit(struct rk_call *call, struct rk_err *err)
 {
 	(void)err;
@@ -394,6 +404,9 @@ WORD(assert, "assert", "fail unless a condition on the last result holds", .flag
      .description = "Keys are those of the JSON form of the last command that had a result. Comparisons are == != < <= > >= and ~ (contains), joined by && || ! "
 		    "and parentheses; [0] is the first element, length counts. On a list a key means that key of every element: the comparison has to hold for "
 		    "all (and for at least one), or for \"any\" or \"none\" when that stands before it. A condition that does not hold is code 7.");
+WORD(question, "?", "the same as help; at the prompt the key tells what can come next", .flags = NO_STORE | RK_CMD_RAW, .run = question,
+     .args = RK_ARGS({ .name = "NOUN", .type = RK_ARG_TEXT, .help = "a command" }, { .name = "VERB", .type = RK_ARG_TEXT, .help = "one of its verbs" }),
+     .examples = RK_EXAMPLES("? rack"));
 WORD(quit, "quit", "leave the shell or end the batch", .flags = NO_STORE, .run = quit, .examples = RK_EXAMPLES("quit"));
 WORD(exit, "exit", "the same as quit", .flags = NO_STORE, .run = quit, .examples = RK_EXAMPLES("exit"));
 
@@ -401,5 +414,5 @@ extern const struct rk_noun rk_noun_begin, rk_noun_diff, rk_noun_commit, rk_noun
 
 const struct rk_noun *const rk_shell_words[] = {
 	&use_noun, &path_noun, &rk_noun_begin, &rk_noun_diff, &rk_noun_commit, &rk_noun_abort, &history_noun, &watch_noun, &time_noun, &set_noun, &alias_noun,
-	&source_noun, &on_error_noun, &assert_noun, &quit_noun, &exit_noun, NULL,
+	&source_noun, &on_error_noun, &assert_noun, &question_noun, &quit_noun, &exit_noun, NULL,
 };

@@ -10,7 +10,7 @@ trap 'rm -rf "$work"' EXIT
 passed=0 failed=0
 
 mask() {
-	sed -E 's/[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9:]{8}Z/TIME/g; s/[a-z_][a-z0-9_-]*@[A-Za-z0-9._-]+ [0-9]+/USER@HOST PID/g; s/[0-9]+\.[0-9]{3} s/N s/; s/TIME \([^)]*\)/TIME (AGO)/; s/^( +[0-9]+  )[0-9]+ s ago /\1AGO /'
+	sed -E 's/[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9:]{8}Z/TIME/g; s/[a-z_][a-z0-9_-]*@[A-Za-z0-9._-]+ [0-9]+/USER@HOST PID/g; s/[0-9]+\.[0-9]{3} s/N s/; s/TIME \([^)]*\)/TIME (AGO)/; s/\[[0-9]+\/[0-9]+\]/[N\/M]/; s/^( +[0-9]+  )[0-9]+ s ago /\1AGO /'
 }
 
 # play SCRIPT: with a home, a state and a configuration folder of its own.

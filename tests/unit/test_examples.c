@@ -26,9 +26,9 @@ static char *in_folder(const char *name)
 }
 
 /* Runs racksh in the folder on the twin kept in `state`; output goes to the files out and err. Returns the exit code. */
-static int run(const char *state, const char *format, const char *command)
+static int run_with(const char *state, const char *format, const char *option, const char *command)
 {
-	const char *argv[] = { racksh, "--sim", "tests/examples/site-1.json", "--sim-state", state, "-y", "-o", format, "-c", command, NULL };
+	const char *argv[] = { racksh, "--sim", "tests/examples/site-1.json", "--sim-state", state, "-y", "-o", format, "-c", command, option, NULL };
 	int status = -1;
 	pid_t pid = fork();
 
@@ -43,6 +43,11 @@ static int run(const char *state, const char *format, const char *command)
 	}
 	assert_int_equal(waitpid(pid, &status, 0), pid);
 	return WIFEXITED(status) ? WEXITSTATUS(status) : 128;
+}
+
+static int run(const char *state, const char *format, const char *command)
+{
+	return run_with(state, format, NULL, command);
 }
 
 static char *text_of(const char *name)
@@ -225,6 +230,54 @@ static void json_is_as_its_schema_says(void **state)
 	assert_int_equal(failed, 0);
 }
 
+/* Everything the store and the twin say, but for times. */
+static char *everything(const char *state)
+{
+	run(state, "csv", "site export; tray list; cluster list; vm list; tenant list; image list; reserve list; op list; audit list; nvlink list; ib list; drift");
+	return text_of("out");
+}
+
+static void changes_nothing_dry(const struct rk_command *c, const char *example)
+{
+	if (!(c->flags & RK_CMD_CHANGES) || wants_empty_site(example))
+		return;
+	copy("base.db", "dry.db");
+	char *before RK_CLEANUP_FREE = everything("dry.db");
+	run_with("dry.db", "table", "-n", example);
+	char *after RK_CLEANUP_FREE = everything("dry.db");
+	if (strcmp(before, after) == 0)
+		return;
+	print_error("example \"%s\" changes something with -n\n", example);
+	failed++;
+}
+
+static void a_dry_run_changes_nothing(void **state)
+{
+	(void)state;
+	failed = 0;
+	each_example(changes_nothing_dry);
+	assert_int_equal(failed, 0);
+}
+
+static void is_refused_read_only(const struct rk_command *c, const char *example)
+{
+	if (!(c->flags & RK_CMD_CHANGES) || strstr(example, " -n") || strstr(example, "--dry-run"))
+		return;
+	int code = run_with("base.db", "table", "--read-only", example);
+	if (code == 2)
+		return;
+	print_error("example \"%s\" ends with %d under --read-only\n", example, code);
+	failed++;
+}
+
+static void read_only_refuses_every_change(void **state)
+{
+	(void)state;
+	failed = 0;
+	each_example(is_refused_read_only);
+	assert_int_equal(failed, 0);
+}
+
 static void every_shape_belongs_to_a_column(void **state)
 {
 	(void)state;
@@ -258,7 +311,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(every_example_runs_on_the_twin), cmocka_unit_test(json_is_as_its_schema_says),
-		cmocka_unit_test(every_shape_belongs_to_a_column), cmocka_unit_test(every_nested_column_has_a_shape),
+		cmocka_unit_test(a_dry_run_changes_nothing), cmocka_unit_test(read_only_refuses_every_change), cmocka_unit_test(every_shape_belongs_to_a_column), cmocka_unit_test(every_nested_column_has_a_shape),
 	};
 
 	return cmocka_run_group_tests(tests, make_twin, remove_twin);
