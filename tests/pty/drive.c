@@ -24,7 +24,7 @@
 #include <time.h>
 #include <unistd.h>
 
-enum { COLUMNS_MAX = 300, LINES_MAX = 4000, PATIENCE_MS = 60000, ARGS_MAX = 32 };
+enum { COLUMNS_MAX = 300, LINES_MAX = 4000, PATIENCE_MS = 30000, ARGS_MAX = 32 };
 
 struct cell {
 	char text[5];
@@ -286,8 +286,10 @@ static void end(struct play *p)
 	int status;
 
 	while (read_some(p, 200))
-		if (now_ms() > until)
+		if (now_ms() > until) {
+			print_screen(p->screen);
 			die(p, "did not end");
+		}
 	if (waitpid(p->child, &status, 0) != p->child)
 		die(p, "is no child");
 	print_screen(p->screen);
