@@ -258,6 +258,10 @@ static int on_signal(void)
 		return 0;
 	shell.broken = true;
 	rl_replace_line("", 0);
+	/* readline ends the line in one of two ways, one of them without a new line: so this is done here, and an empty line gets no other. */
+	rl_crlf();
+	rl_on_new_line();
+	rl_erase_empty_line = 1;
 	rl_done = 1;
 	return 0;
 }
@@ -330,6 +334,7 @@ static void loop(struct rk_app *app, const char *history)
 		rk_app_catch_interrupts();
 		rk_notices_poll(shell.notices, &app->world, NULL);
 		shell.broken = false;
+		rl_erase_empty_line = 0;
 		char *line RK_CLEANUP_FREE = read_command();
 		if (!line) {
 			printf("\n");
