@@ -131,30 +131,53 @@ static void tell(struct have *h, int line, const char *what)
 	*rk_vec_push(&h->diffs) = (struct rk_export_diff){ line, what };
 }
 
+static void add_node(struct have *h, struct have_block *b, const char *name)
+{
+	/* Room doubles at powers of two. */
+	if (b->n >= 32 ? (b->n & (b->n - 1)) == 0 : b->n == 0) {
+		const char **more = rk_arena_array(h->arena, b->n ? b->n * 2 : 32, sizeof(*more));
+		if (b->n)
+			memcpy(more, b->nodes, b->n * sizeof(*more));
+		b->nodes = more;
+	}
+	b->nodes[b->n++] = name;
+}
+
+static void add_set(struct have *h, struct have_block *b, const char *item)
+{
+	struct rk_nodeset set = { 0 };
+	RK_CLEANUP_ERR struct rk_err err = RK_ERR_INIT;
+
+	if (*item && rk_nodeset_parse(item, NULL, NULL, h->arena, &set, &err))
+		tell(h, b->line, rk_arena_printf(h->arena, "\"%s\": %s", item, err.message ? err.message : "no node list"));
+	for (size_t i = 0; i < set.n; i++)
+		add_node(h, b, set.names[i]);
+}
+
+/* One item; the pieces of its only bracket are taken one by one, because a nodeset sorts and position counts here. */
+static void add_item(struct have *h, struct have_block *b, const char *item)
+{
+	const char *open = strchr(item, '['), *close = open ? strchr(open, ']') : NULL;
+
+	if (!close || strchr(close, '[')) {
+		add_set(h, b, item);
+		return;
+	}
+	for (const char *at = open + 1; at <= close && at[-1] != ']';) {
+		size_t n = strcspn(at, ",]");
+		add_set(h, b, rk_arena_printf(h->arena, "%.*s[%.*s]%s", (int)(open - item), item, (int)n, at, close + 1));
+		at += n + 1;
+	}
+}
+
 /* Items of a node list at commas outside brackets, each expanded, in the order of the file. */
 static void add_list(struct have *h, struct have_block *b, const char *list)
 {
-	struct rk_str all RK_CLEANUP_STR = RK_STR_INIT;
-	size_t cap = 0;
-
 	for (const char *at = list; *at;) {
 		size_t n = 0;
 		for (int depth = 0; at[n] && (depth || at[n] != ','); n++)
 			depth += at[n] == '[' ? 1 : at[n] == ']' ? -1 : 0;
-		char *item = rk_arena_strndup(h->arena, at, n);
-		struct rk_nodeset set = { 0 };
-		RK_CLEANUP_ERR struct rk_err err = RK_ERR_INIT;
-		if (n && rk_nodeset_parse(item, NULL, NULL, h->arena, &set, &err))
-			tell(h, b->line, rk_arena_printf(h->arena, "\"%s\": %s", item, err.message ? err.message : "no node list"));
-		for (size_t i = 0; i < set.n; i++) {
-			if (b->n == cap) {
-				const char **more = rk_arena_array(h->arena, cap = cap ? cap * 2 : 32, sizeof(*more));
-				if (b->n)
-					memcpy(more, b->nodes, b->n * sizeof(*more));
-				b->nodes = more;
-			}
-			b->nodes[b->n++] = set.names[i];
-		}
+		add_item(h, b, rk_arena_strndup(h->arena, at, n));
 		at += n + (at[n] == ',');
 	}
 }

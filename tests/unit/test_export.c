@@ -100,6 +100,9 @@ static void each_way_to_be_wrong_is_told(void **state)
 {
 	static const char *const rows[][2] = {
 		{ "BlockName=r1 Nodes=r1-t[01-04]\nBlockName=r2 Nodes=r2-t[01,03-04]\nBlockSizes=4,8", "2 block r2 lacks node r2-t02" },
+		{ "BlockName=r1 Nodes=r1-t[02,01,03-04]\nBlockName=r2 Nodes=r2-t[01-04]\nBlockSizes=4,8",
+		  "1 block r1 has r1-t02 at position 1, where r1-t01 belongs" },
+		{ "BlockName=r1 Nodes=r1-t[01-04\nBlockName=r2 Nodes=r2-t[01-04]\nBlockSizes=4,8", NULL },
 		{ "BlockName=r1 Nodes=r1-t02,r1-t01,r1-t[03-04]\nBlockName=r2 Nodes=r2-t[01-04]\nBlockSizes=4,8",
 		  "1 block r1 has r1-t02 at position 1, where r1-t01 belongs" },
 		{ "BlockName=r2 Nodes=r2-t[01-04]\nBlockName=r1 Nodes=r1-t[01-04]\nBlockSizes=4,8", "2 block r1 stands behind a later one: order counts" },
@@ -114,7 +117,10 @@ static void each_way_to_be_wrong_is_told(void **state)
 	(void)state;
 	for (size_t i = 0; i < RK_ARRAY_SIZE(rows); i++) {
 		char *got RK_CLEANUP_FREE = judged(site, rows[i][0], false);
-		assert_string_equal(got, rows[i][1]);
+		if (rows[i][1])
+			assert_string_equal(got, rows[i][1]);
+		else
+			assert_string_not_equal(got, "");
 	}
 }
 
