@@ -216,6 +216,16 @@ static int number_option(const struct rk_call *call, const char *name, int other
 	return text && rk_parse_u64(text, &v) && v > 0 && v < 86400 ? (int)v : otherwise;
 }
 
+static int check_watch(const struct rk_parsed *p, struct rk_err *err)
+{
+	for (size_t i = 0; p->command->options[i].name; i++) {
+		uint64_t v = 1;
+		if (p->option_values[i] && rk_parse_u64(p->option_values[i], &v) && (v < 1 || v > 86400))
+			return rk_err_set(err, RK_INVALID, "--%s is from 1 to 86400, not \"%s\"", p->command->options[i].name, p->option_values[i]);
+	}
+	return check_inner(p, err);
+}
+
 static void watch_head(const struct rk_call *call, int seconds)
 {
 	struct rk_str text RK_CLEANUP_STR = RK_STR_INIT;
@@ -375,7 +385,7 @@ WORD(path, "path", "print the full one-shot command for a command in the present
 WORD(history, "history", "list the commands of this and earlier sessions with their times", .flags = NO_STORE, .list = true, .run = history,
      .args = RK_ARGS({ .name = "COUNT", .type = RK_ARG_NUMBER, .help = "only the last ones" }),
      .columns = RK_COLUMNS({ "number", RK_COL_NUMBER }, { "at", RK_COL_TIME }, { "command", RK_COL_TEXT }));
-WORD(watch, "watch", "run a command again and again until Ctrl-C", .flags = NO_STORE | RK_CMD_WRAPS, .run = watch, .check = check_inner,
+WORD(watch, "watch", "run a command again and again until Ctrl-C", .flags = NO_STORE | RK_CMD_WRAPS, .run = watch, .check = check_watch,
      .args = RK_ARGS(COMMAND_ARG(true)),
      .options = RK_ARGS({ .name = "interval", .letter = 'n', .type = RK_ARG_NUMBER, .help = "seconds between two runs (default 2)" },
 			{ .name = "count", .type = RK_ARG_NUMBER, .help = "end after so many runs, with the class of the last one" }),
