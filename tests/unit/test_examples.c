@@ -141,7 +141,7 @@ static void move(const char *from, const char *to)
 /* What a cluster holds is neither replaced nor removed nor switched off: these are examples for a site without any. */
 static bool wants_empty_site(const char *example)
 {
-	static const char *const heads[] = { "site import", "image remove", "power " };
+	static const char *const heads[] = { "site import", "power " };
 
 	for (size_t i = 0; i < RK_ARRAY_SIZE(heads); i++)
 		if (rk_starts_with(example, heads[i]))
