@@ -13,6 +13,7 @@ suites() {
 	cat <<-END
 		tests/lab/kill-tests.sh 1/2
 		tests/lab/kill-tests.sh 2/2
+		tests/lab/change-tests.sh
 		tests/lab/job-tests.sh
 		tests/lab/opensm-tests.sh
 		tests/lab/discover-tests.sh
