@@ -38,7 +38,7 @@ static const struct {
 	{ "drift.plane", "libvirt|nvlink|infiniband|inventory" }, { "drift.status", "in-sync|drifted|unknown" },
 	{ "isolation verify.verdict", VERDICT }, { "isolation verify.nvlink", CHECK }, { "isolation verify.infiniband", CHECK },
 	{ "isolation verify.violations", "[{plane:s,what:s,tenant_a:s?,tenant_b:s?}]" },
-	{ "nvlink show.members", "[x]" },
+	{ "nvlink show.members", "[x]" }, { "nvlink show.seen", "any" },
 	{ "ib show.members", "[{guid:x,port:s?,wanted:s?,configured:s?,live:s?,why:s?}]" },
 	{ "ib counters.counters", "any" },
 	{ "power show.rack", "any" }, { "power show.racks", "any" }, { "power show.trays", "any" }, { "power show.clusters", "any" },
