@@ -403,7 +403,7 @@ static void any_commands_of_four_actors_leave_a_world_that_makes_sense(void **st
 	finish(m);
 	print_message("%ld commands of %d actors: %ld refused, %ld rolled back, %ld left unfinished, %ld checks while one awaited confirmation\n", m->commands,
 		      ACTORS, m->refused, m->failed, m->left, m->waiting);
-	assert_true(m->failed > runs / 100 && m->refused > runs / 100);
+	assert_true(m->failed > 0 && m->refused > 0); /* both ways were walked */
 	close_all(m);
 	free(m);
 }
