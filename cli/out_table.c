@@ -577,7 +577,8 @@ void rk_out_table(const struct rk_out *out, const struct rk_style *style, FILE *
 {
 	bool rows = out->n_columns && !(out->command->flags & RK_CMD_RAW);
 
-	if (rows && out->command->list)
+	/* What only notes tell needs no head of a table. */
+	if (rows && out->command->list && (out->n_rows || !out->notes.len))
 		list_table(out, style, to);
 	else if (rows && out->n_rows)
 		show_table(out, style, to);
