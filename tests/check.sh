@@ -17,6 +17,7 @@ step() {
 # shellcheck disable=SC2046 # file names of our own, without blanks
 step "unit tests" tests/run-unit.sh $(find "$build/tests/unit" -maxdepth 1 -type f -perm -u+x -name "test_*" | sort)
 step "golden tests" tests/golden/run.sh
+step "terminal tests" tests/pty/run.sh
 step "lint" tests/lint/run.sh
 step "lab tests" tests/lab-tests.sh
 exit $failed
