@@ -65,6 +65,14 @@ static bool is_there(const struct rk_sim *sim, const struct rk_site *site, int r
 	return false;
 }
 
+/* Fell off: its place is empty. A switch lists only what answers on its links. */
+static bool fell_off(const struct rk_sim *sim, const struct rk_site *site, uint64_t guid)
+{
+	int gpu = rk_find_gpu_guid(site, guid);
+
+	return gpu >= 0 && rk_sim_gpu_guid(sim, site, gpu) == 0;
+}
+
 /* The GPUs that are there, and those that left while they were members: the switch keeps them until they are taken out. */
 static void fill_gpus(const struct rk_sim *sim, const struct rk_site *site, int rack, struct rk_arena *arena, struct rk_nvl_live *part)
 {
@@ -87,7 +95,7 @@ static void fill_gpus(const struct rk_sim *sim, const struct rk_site *site, int 
 	for (size_t i = first; i < end; i++) {
 		uint64_t guid = strtoull(sim->items[i].key + strlen(prefix), NULL, 16);
 		const char *value = rk_sim_see(sim, &sim->items[i]);
-		if (value && atoi(value) == part->id && !is_there(sim, site, rack, guid))
+		if (value && atoi(value) == part->id && !is_there(sim, site, rack, guid) && !fell_off(sim, site, guid))
 			add_gpu(part, guid, 0, 0);
 	}
 	qsort(part->gpus, part->n_gpus, sizeof(*part->gpus), cmp_u64);
@@ -147,21 +155,33 @@ static int nvl_create(struct rk_nvl *nvl, int rack, int id, const char *name, co
 	return rk_sim_leave(&call, rc, err);
 }
 
-static bool holds_gpus(const struct rk_sim *sim, const struct rk_site *site, int rack, int id)
+static bool holds_gpus(const struct rk_sim *sim, const struct rk_site *site, const char *prefix, int id)
 {
-	char *prefix RK_CLEANUP_FREE = rk_xasprintf("gpu:%s:", site->racks[rack].name);
 	size_t first, end;
 
 	rk_sim_range(sim, prefix, &first, &end);
 	for (size_t i = first; i < end; i++)
-		if (atoi(sim->items[i].value) == id)
+		if (atoi(sim->items[i].value) == id && !fell_off(sim, site, strtoull(sim->items[i].key + strlen(prefix), NULL, 16)))
 			return true;
 	return false;
 }
 
+/* What fell off does not come back into a partition that is gone. */
+static void forget_fallen(struct rk_sim_call *call, const char *prefix, int id)
+{
+	size_t first, end;
+
+	rk_sim_range(call->sim, prefix, &first, &end);
+	for (size_t i = first; i < end; i++) {
+		char *key RK_CLEANUP_FREE = rk_xstrdup(call->sim->items[i].key);
+		if (atoi(call->sim->items[i].value) == id)
+			rk_sim_set(call, key, "0", 0);
+	}
+}
+
 static int nvl_remove(struct rk_nvl *nvl, int rack, int id, struct rk_err *err)
 {
-	char *key RK_CLEANUP_FREE = nvl_key(nvl, rack, id);
+	char *key RK_CLEANUP_FREE = nvl_key(nvl, rack, id), *members RK_CLEANUP_FREE = rk_xasprintf("gpu:%s:", rack_name(nvl, rack));
 	struct rk_sim_call call;
 	int rc = rk_sim_enter(of_nvl(nvl), &call, "nvl.remove", rack_name(nvl, rack), true, err);
 
@@ -169,10 +189,12 @@ static int nvl_remove(struct rk_nvl *nvl, int rack, int id, struct rk_err *err)
 		return rc;
 	if (id < 1 || id >= RK_NVL_DEFAULT)
 		rc = rk_err_set(err, RK_INVALID, "partition %d is not one that can be removed", id);
-	else if (holds_gpus(call.sim, nvl->site, rack, id))
+	else if (holds_gpus(call.sim, nvl->site, members, id))
 		rc = rk_err_set(err, RK_FAILED, "partition %d of rack %s still holds GPUs", id, rack_name(nvl, rack));
-	else
+	else {
+		forget_fallen(&call, members, id);
 		rk_sim_set(&call, key, NULL, RK_SIM_NVL_MS);
+	}
 	return rk_sim_leave(&call, rc, err);
 }
 
@@ -188,7 +210,7 @@ static int nvl_move(struct rk_nvl *nvl, int rack, const char *what, int from, in
 		return rc;
 	int at = partition_of(call.sim, nvl->site, rack, guid, is_there(call.sim, nvl->site, rack, guid), true);
 	snprintf(value, sizeof(value), "%d", to);
-	if (at == RK_NONE)
+	if (at == RK_NONE || (to && fell_off(call.sim, nvl->site, guid)))
 		rc = rk_err_set(err, RK_NOT_FOUND, "GPU 0x%016" PRIx64 " is not in rack %s", guid, rack_name(nvl, rack));
 	else if (to && at && at != to)
 		rc = rk_err_set(err, RK_CONFLICT, "GPU 0x%016" PRIx64 " is in partition %d already", guid, at);

@@ -22,6 +22,27 @@ static int gpu_partition(const struct rk_sim_guest *g, int i)
 	return rk_sim_gpu_at(g->sim, g->site, g->tray->first_gpu + i, false);
 }
 
+/* A GPU that fell off the bus is not there for any tool; those behind it move up. */
+static bool gpu_there(const struct rk_sim_guest *g, int i)
+{
+	return rk_sim_gpu_guid(g->sim, g->site, g->tray->first_gpu + i) != 0;
+}
+
+/* How the guest numbers it: those before it that are there. */
+static int gpu_number(const struct rk_sim_guest *g, int i)
+{
+	int n = 0;
+
+	for (int k = 0; k < i; k++)
+		n += gpu_there(g, k);
+	return n;
+}
+
+static int gpus_there(const struct rk_sim_guest *g)
+{
+	return gpu_number(g, g->tray->n_gpus);
+}
+
 static const char *serial_of(const struct rk_sim_guest *g)
 {
 	return g->tray->serial ? g->tray->serial : "N/A";
@@ -64,7 +85,7 @@ static void gpu_xml(const struct rk_sim_guest *g, const struct gpu_view *v)
 		    "\t\t\t<chassis_serial_number>%s</chassis_serial_number>\n\t\t\t<slot_number>%d</slot_number>\n\t\t\t<tray_index>%d</tray_index>\n"
 		    "\t\t\t<host_id>1</host_id>\n\t\t\t<peer_type>Switch Connected</peer_type>\n\t\t\t<module_id>%d</module_id>\n"
 		    "\t\t\t<gpu_fabric_guid>0x%016" PRIx64 "</gpu_fabric_guid>\n\t\t</platformInfo>\n\t\t<gpu_recovery_action>None</gpu_recovery_action>\n",
-		    v->pci, v->serial, v->uuid, v->index, g->rack->name, g->tray->slot, g->tray->number - 1, v->gpu->module_id, v->gpu->fabric_guid);
+		    v->pci, v->serial, v->uuid, gpu_number(g, v->index), g->rack->name, g->tray->slot, g->tray->number - 1, v->gpu->module_id, v->gpu->fabric_guid);
 	rk_str_addf(g->out,
 		    "\t\t<pci>\n\t\t\t<pci_device_id>31C210DE</pci_device_id>\n\t\t\t<pci_bus_id>%s</pci_bus_id>\n\t\t\t<pci_gpu_link_info>\n\t\t\t\t<link_widths>\n"
 		    "\t\t\t\t\t<max_link_width>16x</max_link_width>\n\t\t\t\t\t<current_link_width>16x</current_link_width>\n\t\t\t\t</link_widths>\n"
@@ -101,8 +122,10 @@ static void smi_xml(const struct rk_sim_guest *g)
 
 	rk_str_addf(g->out, "<?xml version=\"1.0\" ?>\n<!DOCTYPE nvidia_smi_log SYSTEM \"nvsmi_device_v13.dtd\">\n<nvidia_smi_log>\n"
 			    "\t<driver_version>" DRIVER "</driver_version>\n\t<cuda_version>13.0</cuda_version>\n\t<attached_gpus>%d</attached_gpus>\n",
-		    g->tray->n_gpus);
+		    gpus_there(g));
 	for (int i = 0; i < g->tray->n_gpus; i++) {
+		if (!gpu_there(g, i))
+			continue;
 		view_gpu(g, i, &v);
 		gpu_xml(g, &v);
 	}
@@ -141,10 +164,12 @@ static void smi_text(const struct rk_sim_guest *g)
 
 	rk_str_add(g->out, "\n==============NVSMI LOG==============\n\n");
 	smi_row(g, 0, "Driver Version", DRIVER);
-	snprintf(number, sizeof(number), "%d", g->tray->n_gpus);
+	snprintf(number, sizeof(number), "%d", gpus_there(g));
 	rk_str_add(g->out, "\n");
 	smi_row(g, 0, "Attached GPUs", number);
 	for (int i = 0; i < g->tray->n_gpus; i++) {
+		if (!gpu_there(g, i))
+			continue;
 		view_gpu(g, i, &v);
 		rk_str_addf(g->out, "GPU %s\n", v.pci);
 		smi_row(g, 1, "Product Name", "NVIDIA GB300");
@@ -161,12 +186,19 @@ static void smi_text(const struct rk_sim_guest *g)
 	}
 }
 
-static void nvlink_heading(const struct rk_sim_guest *g, int i)
+static void gpu_heading(const struct rk_sim_guest *g, int i)
 {
 	struct gpu_view v;
 
 	view_gpu(g, i, &v);
-	rk_str_addf(g->out, "GPU %d: NVIDIA GB300 (UUID: %s)\n", i, v.uuid);
+	rk_str_addf(g->out, "GPU %d: NVIDIA GB300 (UUID: %s)\n", gpu_number(g, i), v.uuid);
+}
+
+static void smi_list(const struct rk_sim_guest *g)
+{
+	for (int i = 0; i < g->tray->n_gpus; i++)
+		if (gpu_there(g, i))
+			gpu_heading(g, i);
 }
 
 enum { LINKS = 18 };
@@ -174,7 +206,9 @@ enum { LINKS = 18 };
 static void nvlink_status(const struct rk_sim_guest *g)
 {
 	for (int i = 0; i < g->tray->n_gpus; i++) {
-		nvlink_heading(g, i);
+		if (!gpu_there(g, i))
+			continue;
+		gpu_heading(g, i);
 		for (int l = 0; l < LINKS; l++) {
 			char *key RK_CLEANUP_FREE = rk_xasprintf("nvlink:%s/%d/%d", g->tray->name, i, l);
 			rk_str_addf(g->out, "\t Link %d: %s\n", l, rk_sim_get(g->sim, key) ? "<inactive>" : "53.125 GB/s");
@@ -189,7 +223,9 @@ static void nvlink_errors(const struct rk_sim_guest *g)
 					    "Effective Errors: 0", "Effective BER: 15e-255", "Symbol Errors: 0", "Symbol BER: 15e-255" };
 
 	for (int i = 0; i < g->tray->n_gpus; i++) {
-		nvlink_heading(g, i);
+		if (!gpu_there(g, i))
+			continue;
+		gpu_heading(g, i);
 		for (int l = 0; l < LINKS; l++)
 			for (size_t r = 0; r < RK_ARRAY_SIZE(rows); r++)
 				rk_str_addf(g->out, "\t Link %d: %s\n", l, rows[r]);
@@ -198,14 +234,18 @@ static void nvlink_errors(const struct rk_sim_guest *g)
 
 static void topo(const struct rk_sim_guest *g)
 {
-	for (int i = 0; i < g->tray->n_gpus; i++)
+	int n = gpus_there(g), half = g->tray->n_gpus / 2;
+
+	for (int i = 0; i < n; i++)
 		rk_str_addf(g->out, "\tGPU%d", i);
 	rk_str_add(g->out, "\tCPU Affinity\tNUMA Affinity\tGPU NUMA ID\n");
 	for (int i = 0; i < g->tray->n_gpus; i++) {
-		rk_str_addf(g->out, "GPU%d", i);
-		for (int k = 0; k < g->tray->n_gpus; k++)
-			rk_str_add(g->out, i == k ? "\t X " : "\tNV18");
-		rk_str_addf(g->out, "\t%s\t%d\t%d\n", i < g->tray->n_gpus / 2 ? "0-71" : "72-143", i < g->tray->n_gpus / 2 ? 0 : 1, 2 + 8 * i);
+		if (!gpu_there(g, i))
+			continue;
+		rk_str_addf(g->out, "GPU%d", gpu_number(g, i));
+		for (int k = 0; k < n; k++)
+			rk_str_add(g->out, gpu_number(g, i) == k ? "\t X " : "\tNV18");
+		rk_str_addf(g->out, "\t%s\t%d\t%d\n", i < half ? "0-71" : "72-143", i < half ? 0 : 1, 2 + 8 * i);
 	}
 }
 
@@ -500,6 +540,17 @@ static void hostname(const struct rk_sim_guest *g)
 	rk_str_addf(g->out, "%s\n", g->vm ? g->vm->name : "localhost");
 }
 
+static void uptime(const struct rk_sim_guest *g)
+{
+	(void)g;
+	rk_str_add(g->out, " 06:00:00 up 2 days,  3:12,  0 users,  load average: 0.08, 0.03, 0.01\n");
+}
+
+static void uname_all(const struct rk_sim_guest *g)
+{
+	rk_str_addf(g->out, "Linux %s 6.14.0-1013-nvidia-64k #13-Ubuntu SMP PREEMPT_DYNAMIC aarch64 GNU/Linux\n", g->vm ? g->vm->name : "localhost");
+}
+
 /* The first row whose text is in the command answers; what nobody knows is "command not found". */
 static const struct {
 	const char *text;
@@ -509,7 +560,7 @@ static const struct {
 	{ "nvidia-imex-ctl -N -j", imex_json }, { "nvidia-imex-ctl -N", imex_text }, { "nodes_config.cfg", imex_config }, { "/pkeys", ib_pkeys },
 	{ "perfquery", ib_counters }, { "mlxlink", mlxlink }, { "ibv_devinfo", ibv_devinfo }, { "ibstat", ibstat }, { "dmesg", dmesg },
 	{ "systemctl show", services }, { "chronyc tracking", chrony }, { "lscpu", lscpu }, { "nvme smart-log", storage }, { "hostname", hostname },
-	{ "true", quiet },
+	{ "nvidia-smi -L", smi_list }, { "uptime", uptime }, { "uname -a", uname_all }, { "true", quiet },
 };
 
 static void answer(const struct rk_sim_guest *g, const char *command, struct rk_ssh_result *result)
