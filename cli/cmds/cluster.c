@@ -97,7 +97,11 @@ static int plan_resize(struct rk_call *call, const char *name, int count, bool g
 
 	if (rc)
 		return rc;
-	rk_plan_row(call, &cp.placement, cp.plan);
+	/* Only what grows is placed. */
+	if (grow && (cp.plan || !cp.placement.feasible))
+		rk_plan_row(call, &cp.placement, cp.plan);
+	else
+		rk_steps_row(call, cp.plan);
 	if (cp.placement.feasible && !cp.plan)
 		rk_out_note(call->out, "cluster %s has %d VMs already", name, count);
 	rk_plan_free(cp.plan);
@@ -129,13 +133,12 @@ static int resize(struct rk_call *call, struct rk_err *err)
 
 static int plan_repair(struct rk_call *call, const char *name, const char *const *vms, size_t n, struct rk_err *err)
 {
-	const struct rk_placement none = { .feasible = true };
 	struct rk_plan *steps = NULL;
 	int rc = rk_cluster_repair_plan(call->world, name, vms, n, call->arena, &steps, err);
 
 	if (rc)
 		return rc;
-	rk_plan_row(call, &none, steps);
+	rk_steps_row(call, steps);
 	if (!steps)
 		rk_out_note(call->out, "nothing to repair in cluster %s", name);
 	rk_plan_free(steps);
@@ -177,13 +180,12 @@ static int rename_cluster(struct rk_call *call, struct rk_err *err)
 
 static int plan_delete(struct rk_call *call, const char *name, struct rk_err *err)
 {
-	const struct rk_placement none = { .feasible = true };
 	struct rk_plan *steps = NULL;
 	int rc = rk_cluster_delete_plan(call->world, name, call->arena, &steps, err);
 
 	if (rc)
 		return rc;
-	rk_plan_row(call, &none, steps);
+	rk_steps_row(call, steps);
 	rk_plan_free(steps);
 	return 0;
 }

@@ -9,3 +9,5 @@ void rk_cluster_row(struct rk_call *call, int cluster);
 /* The one row of `cluster plan` and of dry runs; steps may be NULL: nothing to do. */
 extern const struct rk_column rk_plan_columns[];
 void rk_plan_row(struct rk_call *call, const struct rk_placement *placement, const struct rk_plan *steps);
+/* The same of a change that places nothing: there are only the steps. */
+void rk_steps_row(struct rk_call *call, const struct rk_plan *steps);

@@ -198,6 +198,17 @@ static void plan_placement(struct rk_call *call, const struct rk_placement *p)
 	rk_jw_end(w);
 }
 
+/* A dry run lists the steps for people too; `cluster plan` is about the place. */
+static void note_steps(struct rk_call *call, const struct rk_plan *plan)
+{
+	for (size_t i = 0; call->dry_run && plan && i < rk_plan_count(plan); i++) {
+		const char *kind, *target, *summary;
+		int id;
+		rk_plan_step(plan, i, &id, &kind, &target, &summary);
+		rk_out_note(call->out, "step %d: %s %s: %s", id, kind, target, summary);
+	}
+}
+
 static void plan_steps(struct rk_call *call, const struct rk_plan *plan)
 {
 	struct rk_jw *w = rk_cell_json(call->out, "steps");
@@ -276,6 +287,18 @@ void rk_plan_row(struct rk_call *call, const struct rk_placement *p, const struc
 	rk_cell_real(call->out, "power_kw_added", p->kw_added);
 	rk_cell_real(call->out, "fragmentation_after", p->fragmentation_after);
 	plan_after(call, p);
+	note_steps(call, steps);
 	if (p->warning)
 		rk_out_note(call->out, "warning: %s", p->warning);
+}
+
+void rk_steps_row(struct rk_call *call, const struct rk_plan *steps)
+{
+	static const struct rk_column columns[] = { { "feasible", RK_COL_BOOL }, { "steps", RK_COL_JSON, .wide = true }, { .key = NULL } };
+
+	rk_out_columns(call->out, columns);
+	rk_out_row(call->out);
+	rk_cell_bool(call->out, "feasible", true);
+	plan_steps(call, steps);
+	note_steps(call, steps);
 }
