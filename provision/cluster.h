@@ -16,6 +16,9 @@ int rk_cluster_plan(struct rk_world *world, const struct rk_spec *spec, const ch
 		    struct rk_err *err);
 /* A cluster that exists with the same spec and is ready is 0; a half-made one is resumed; another spec is RK_CONFLICT. */
 int rk_cluster_create(struct rk_world *world, const struct rk_spec *spec, int64_t *ret_op, struct rk_err *err);
+/* What a create would find, nothing done. *ret_there: a cluster of this name is there, and the result is that of the create; *ret_op is the operation
+ * that it would take up, 0: there is nothing to do. */
+int rk_cluster_create_look(struct rk_world *world, const struct rk_spec *spec, bool *ret_there, int64_t *ret_op, struct rk_err *err);
 int rk_cluster_delete_plan(struct rk_world *world, const char *name, struct rk_arena *arena, struct rk_plan **ret, struct rk_err *err);
 int rk_cluster_delete(struct rk_world *world, const char *name, int64_t *ret_op, struct rk_err *err); /* RK_NOT_FOUND when absent */
 /* To `count` VMs in all: grow or shrink. The plan is NULL when it has that many, or cannot be placed. */

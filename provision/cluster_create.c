@@ -69,28 +69,37 @@ static bool same_change(const struct rk_op_row *row, const char *type, int count
 	return rk_streq(rk_jstr(rk_jget(rk_json_root(json), "type")), type) && (count < 0 || (uint64_t)count == wanted);
 }
 
-int rk_cluster_idle(struct rk_world *world, const struct rk_cluster *c, const char *type, int count, int64_t *ret_op, struct rk_err *err)
+/* 0 idle, 1 the same change is under way (*ret_row), else RK_CONFLICT. */
+static int who_holds(struct rk_world *world, const struct rk_cluster *c, const char *type, int count, struct rk_arena *arena, struct rk_op_row *ret_row,
+		     struct rk_err *err)
 {
-	struct rk_arena *arena RK_CLEANUP_ARENA = rk_arena_new();
-	struct rk_op_row row;
-
 	if (!c->op && (c->state == RK_CLUSTER_READY || c->state == RK_CLUSTER_DEGRADED))
 		return 0;
 	if (!c->op)
 		return rk_err_set(err, RK_CONFLICT, "cluster \"%s\" is %s", c->name, rk_cluster_state_name(c->state));
-	int rc = rk_store_op_get(world->store, c->op, arena, &row, err);
+	int rc = rk_store_op_get(world->store, c->op, arena, ret_row, err);
 	if (rc)
 		return rc;
-	if (same_change(&row, type, count)) {
-		*ret_op = c->op;
-		/* Done and waiting to be confirmed: there is nothing to add to it. */
-		if (!rk_streq(row.state, "awaiting-confirm"))
-			rc = rk_op_resume(world, c->op, err);
-		return rc ? rc : 1;
-	}
-	rk_err_set(err, RK_CONFLICT, "cluster \"%s\" is held by operation %" PRId64 " (%s, %s)", c->name, c->op, row.command, row.state);
+	if (same_change(ret_row, type, count))
+		return 1;
+	rk_err_set(err, RK_CONFLICT, "cluster \"%s\" is held by operation %" PRId64 " (%s, %s)", c->name, c->op, ret_row->command, ret_row->state);
 	rk_err_hint(err, "racksh op show %" PRId64 "; resume, confirm or roll it back first", c->op);
 	return RK_CONFLICT;
+}
+
+int rk_cluster_idle(struct rk_world *world, const struct rk_cluster *c, const char *type, int count, int64_t *ret_op, struct rk_err *err)
+{
+	struct rk_arena *arena RK_CLEANUP_ARENA = rk_arena_new();
+	struct rk_op_row row;
+	int64_t op = c->op;
+	int rc = who_holds(world, c, type, count, arena, &row, err);
+
+	if (rc != 1)
+		return rc;
+	*ret_op = op;
+	/* Done and waiting to be confirmed: there is nothing to add to it. */
+	rc = rk_streq(row.state, "awaiting-confirm") ? 0 : rk_op_resume(world, op, err);
+	return rc ? rc : 1;
 }
 
 static int gate_verdict(struct rk_world *world, int64_t op, bool *ret_had, bool *ret_passed, struct rk_err *err)
@@ -213,20 +222,47 @@ static int run_create(struct rk_world *world, const struct rk_spec *spec, const 
 	return rk_change_run(world, &change, ret_op, err);
 }
 
-/* A cluster of this name is there. */
-static int converge(struct rk_world *world, const struct rk_spec *spec, const struct rk_cluster *c, int64_t *ret_op, struct rk_err *err)
+static int same_spec(const struct rk_spec *spec, const struct rk_cluster *c, struct rk_err *err)
 {
 	struct rk_str text RK_CLEANUP_STR = RK_STR_INIT;
 
 	rk_spec_write(spec, &text);
+	if (rk_streq(rk_str_text(&text), c->spec))
+		return 0;
+	rk_err_set(err, RK_CONFLICT, "cluster \"%s\" exists with another specification", c->name);
+	rk_err_hint(err, "racksh cluster show %s; grow, shrink or delete it", c->name);
+	return RK_CONFLICT;
+}
+
+/* A cluster of this name is there. */
+static int converge(struct rk_world *world, const struct rk_spec *spec, const struct rk_cluster *c, int64_t *ret_op, struct rk_err *err)
+{
 	*ret_op = c->op;
-	if (!rk_streq(rk_str_text(&text), c->spec)) {
-		rk_err_set(err, RK_CONFLICT, "cluster \"%s\" exists with another specification", c->name);
-		rk_err_hint(err, "racksh cluster show %s; grow, shrink or delete it", c->name);
-		return RK_CONFLICT;
-	}
-	int rc = rk_cluster_idle(world, c, "cluster.create", -1, ret_op, err);
-	return rc < 0 ? rc : rk_cluster_outcome(world, spec->name, err);
+	int rc = same_spec(spec, c, err);
+	if (!rc)
+		rc = rk_cluster_idle(world, c, "cluster.create", -1, ret_op, err);
+	return rc && rc != 1 ? rc : rk_cluster_outcome(world, spec->name, err);
+}
+
+int rk_cluster_create_look(struct rk_world *world, const struct rk_spec *spec, bool *ret_there, int64_t *ret_op, struct rk_err *err)
+{
+	struct rk_arena *arena RK_CLEANUP_ARENA = rk_arena_new();
+	int at = rk_find_cluster(world->site, spec->name);
+	struct rk_op_row row;
+
+	*ret_there = at >= 0;
+	*ret_op = 0;
+	if (at < 0)
+		return 0;
+	const struct rk_cluster *c = &world->site->clusters[at];
+	int rc = same_spec(spec, c, err);
+	if (!rc)
+		rc = who_holds(world, c, "cluster.create", -1, arena, &row, err);
+	if (rc == 1 && !rk_streq(row.state, "awaiting-confirm"))
+		*ret_op = c->op;
+	if (*ret_op)
+		return 0;
+	return rc && rc != 1 ? rc : rk_cluster_outcome(world, spec->name, err);
 }
 
 int rk_cluster_create(struct rk_world *world, const struct rk_spec *spec, int64_t *ret_op, struct rk_err *err)

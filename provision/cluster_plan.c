@@ -83,6 +83,27 @@ static void layout_of_spec(struct rk_layout *l, struct rk_world *world, const st
 	};
 }
 
+void rk_placement_addressed(const struct rk_layout *l, struct rk_cluster_plan *cp)
+{
+	RK_CLEANUP_ERR struct rk_err why = RK_ERR_INIT;
+	struct rk_placement *p = &cp->placement;
+	const char *address;
+
+	if (!l->n || l->members[l->n - 1].address)
+		return;
+	rk_plan_free(cp->plan);
+	cp->plan = NULL;
+	p->feasible = false;
+	p->n_trays = 0;
+	for (size_t i = 0; i < p->n_reasons; i++)
+		if (rk_streq(p->reasons[i].verdict, "chosen"))
+			p->reasons[i].verdict = "possible";
+	/* Some may be left, but held by operations. */
+	bool none = rk_store_free_address(l->site, l->n - 1, l->arena, &address, &why) != 0;
+	p->limit = none ? rk_arena_strdup(l->arena, why.message) : "operations hold the free VM addresses";
+	p->suggestion = none && why.hint ? rk_arena_strdup(l->arena, why.hint) : "racksh op list";
+}
+
 static struct rk_plan *plan_create(const struct rk_world *world, const struct rk_layout *l, const struct rk_spec *spec)
 {
 	struct rk_plan *plan = rk_plan_new(rk_arena_printf(l->arena, "cluster create %s", l->cluster));
@@ -114,9 +135,11 @@ int rk_cluster_plan_layout(struct rk_world *world, const struct rk_spec *spec, c
 		return rc;
 	layout_of_spec(l, world, spec, &ret->placement, arena);
 	rc = choose_ids(world->site, spec, &ret->placement, l, err);
-	if (!rc)
-		ret->plan = plan_create(world, l, spec);
-	return rc;
+	if (rc)
+		return rc;
+	ret->plan = plan_create(world, l, spec);
+	rk_placement_addressed(l, ret);
+	return 0;
 }
 
 int rk_cluster_plan(struct rk_world *world, const struct rk_spec *spec, const char *what_if, struct rk_arena *arena, struct rk_cluster_plan *ret,

@@ -172,9 +172,11 @@ static int grow_plan(struct rk_world *world, struct resize *z, struct rk_cluster
 	l->members = rk_name_members(world, l->cluster, z->c->next_number, ret->placement.trays, ret->placement.n_trays, l->arena);
 	l->n = ret->placement.n_trays;
 	rc = add_ids(world->site, z, err);
-	if (!rc)
-		ret->plan = grow_steps(world, z);
-	return rc;
+	if (rc)
+		return rc;
+	ret->plan = grow_steps(world, z);
+	rk_placement_addressed(l, ret);
+	return 0;
 }
 
 /* The lists first, so that nobody waits for those that go; what cannot be taken back comes when everything else is done (and confirmed). */

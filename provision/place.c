@@ -70,9 +70,9 @@ static const char *quota(const struct rk_placer *p)
 	for (size_t i = 0; i < p->site->n_ib_partitions; i++)
 		pkeys += p->site->clusters[p->site->ib_partitions[i].cluster].tenant == p->tenant;
 	if (tenant->quota_vms && vms + p->count > tenant->quota_vms)
-		return rk_arena_printf(p->arena, "tenant %s has %d of %d VMs, %d more were asked for", tenant->name, vms, tenant->quota_vms, p->count);
+		return rk_arena_printf(p->arena, "quota: tenant %s has %d of %d VMs, %d more were asked for", tenant->name, vms, tenant->quota_vms, p->count);
 	if (tenant->quota_pkeys && !p->n_keep && p->site->n_fabrics && pkeys + 1 > tenant->quota_pkeys)
-		return rk_arena_printf(p->arena, "tenant %s has %d of %d PKeys", tenant->name, pkeys, tenant->quota_pkeys);
+		return rk_arena_printf(p->arena, "quota: tenant %s has %d of %d PKeys", tenant->name, pkeys, tenant->quota_pkeys);
 	return NULL;
 }
 

@@ -108,7 +108,7 @@ static void explain(const struct rk_placer *p, const struct rk_seat *seat, bool 
 int rk_place_refused(const struct rk_spec *spec, const struct rk_placement *p, struct rk_err *err)
 {
 	if (p->limit)
-		rk_err_set(err, RK_NO_CAPACITY, "quota: %s", p->limit);
+		rk_err_set(err, RK_NO_CAPACITY, "%s", p->limit);
 	else
 		rk_err_set(err, RK_NO_CAPACITY, "%d VMs of size %s in segments of %d cannot be placed", spec->count, spec->size, p->segment);
 	rk_err_hint(err, "%s", p->suggestion);

@@ -36,7 +36,12 @@ static int plan(struct rk_call *call, struct rk_err *err)
 	struct rk_spec *spec;
 	int rc = rk_spec_load(rk_call_arg(call, "SPEC"), call->arena, &spec, err);
 
-	return rc ? rc : plan_spec(call, spec, err);
+	if (rc)
+		return rc;
+	rc = plan_spec(call, spec, err);
+	if (rk_find_cluster(call->world->site, spec->name) >= 0)
+		rk_out_note(call->out, "warning: cluster %s is there already; this is where another one like it would go", spec->name);
+	return rc;
 }
 
 /* ---- what a change came to --------------------------------------------------------------------------------------------------------- */
@@ -73,6 +78,21 @@ static int outcome(struct rk_call *call, const char *name, int64_t op, const cha
 	return rc;
 }
 
+/* What create would do, which is little when the cluster is there. */
+static int plan_create(struct rk_call *call, const struct rk_spec *spec, struct rk_err *err)
+{
+	bool there;
+	int64_t op;
+	int rc = rk_cluster_create_look(call->world, spec, &there, &op, err);
+
+	if (!there)
+		return plan_spec(call, spec, err);
+	if (!op)
+		return outcome(call, spec->name, 0, "is there, nothing to do", rc);
+	rk_out_note(call->out, "operation %" PRId64 " that makes cluster %s would be taken up: racksh op show %" PRId64, op, spec->name, op);
+	return 0;
+}
+
 static int create(struct rk_call *call, struct rk_err *err)
 {
 	struct rk_spec *spec = NULL;
@@ -82,7 +102,7 @@ static int create(struct rk_call *call, struct rk_err *err)
 	if (!rc)
 		rc = rk_call_confirm(call, err);
 	if (!rc && call->dry_run)
-		return plan_spec(call, spec, err);
+		return plan_create(call, spec, err);
 	if (!rc)
 		rc = rk_cluster_create(call->world, spec, &op, err);
 	return outcome(call, spec ? spec->name : "", op, "is there", rc);
@@ -107,7 +127,8 @@ static int plan_resize(struct rk_call *call, const char *name, int count, bool g
 	rk_plan_free(cp.plan);
 	if (cp.placement.feasible)
 		return 0;
-	rk_err_set(err, RK_NO_CAPACITY, "cluster \"%s\" cannot grow to %d VMs", name, count);
+	rk_err_set(err, RK_NO_CAPACITY, "cluster \"%s\" cannot grow to %d VMs%s%s", name, count, cp.placement.limit ? ": " : "",
+		   cp.placement.limit ? cp.placement.limit : "");
 	if (cp.placement.suggestion)
 		rk_err_hint(err, "%s", cp.placement.suggestion);
 	return RK_NO_CAPACITY;

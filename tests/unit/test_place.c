@@ -632,7 +632,7 @@ static void a_quota_forbids_whatever_the_racks(void **state)
 	spec.tenant = "b";
 	place(s, &spec, NULL, 0, arena, &p);
 	assert_false(p.feasible);
-	assert_string_equal(p.limit, "tenant b has 0 of 6 VMs, 7 more were asked for");
+	assert_string_equal(p.limit, "quota: tenant b has 0 of 6 VMs, 7 more were asked for");
 	spec.count = spec.placement.segment = 2;
 	place(s, &spec, NULL, 0, arena, &p);
 	assert_true(p.feasible);
@@ -641,7 +641,7 @@ static void a_quota_forbids_whatever_the_racks(void **state)
 	s->ib_partitions[0] = (struct rk_ib_partition){ .cluster = 1, .pkey = 0x100 };
 	s->n_ib_partitions = 1;
 	place(s, &spec, NULL, 0, arena, &p);
-	assert_string_equal(p.limit, "tenant b has 1 of 1 PKeys");
+	assert_string_equal(p.limit, "quota: tenant b has 1 of 1 PKeys");
 }
 
 static void reservations_count_from_their_making_to_their_end(void **state)
