@@ -39,6 +39,23 @@ bool rk_app_interrupted(void)
 	return interrupted != 0;
 }
 
+/* Does a headline, perhaps behind what was being done, say that already? */
+static bool ends_with(const char *message, const char *detail)
+{
+	size_t m = strlen(message), d = strlen(detail);
+
+	return m >= d && strcmp(message + m - d, detail) == 0 && (m == d || (m >= d + 2 && strncmp(message + m - d - 2, ": ", 2) == 0));
+}
+
+static bool says_hint(const struct rk_err *err)
+{
+	bool said = err->message && strstr(err->message, err->hint);
+
+	for (size_t i = 0; i < err->n_details; i++)
+		said |= strstr(err->details[i], err->hint) != NULL;
+	return said;
+}
+
 void rk_print_error(const struct rk_err *err, const char *place, enum rk_format format)
 {
 	struct rk_str out RK_CLEANUP_STR = RK_STR_INIT;
@@ -47,8 +64,9 @@ void rk_print_error(const struct rk_err *err, const char *place, enum rk_format 
 	if (format != RK_FORMAT_JSON) {
 		fprintf(stderr, "racksh: %s%s\n", place, message);
 		for (size_t i = 0; i < err->n_details; i++)
-			fprintf(stderr, "  %s\n", err->details[i]);
-		if (err->hint)
+			if (!ends_with(message, err->details[i]))
+				fprintf(stderr, "  %s\n", err->details[i]);
+		if (err->hint && !says_hint(err))
 			fprintf(stderr, "hint: %s\n", err->hint);
 		return;
 	}

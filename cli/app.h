@@ -53,6 +53,7 @@ struct rk_app {
 	struct rk_progress progress;
 	bool quit;
 	bool rehearsal;                  /* a twin for one purpose: leaves no notes for --resume */
+	bool sealed;                     /* of a batch only racksh's own commands run: no other programs, no output into files */
 };
 
 /* One command, parsed: a row and the values of its arguments. */

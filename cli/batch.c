@@ -21,6 +21,7 @@ struct batch {
 	struct rk_parsed *parsed;    /* per line */
 	struct rk_arena *arena;
 	size_t skip;                 /* lines that ran before (--resume) */
+	size_t again;                /* the one of them that is run again, for its result; the count: none */
 };
 
 static char *place_of(const struct batch *b, const struct rk_line *line)
@@ -127,6 +128,35 @@ static int split_and_parse(struct batch *b, const char *text)
 
 /* ---- running ---------------------------------------------------------------------------------------------------------------------- */
 
+/* What a line does beyond racksh is real even where racksh's own work is done on a twin. /dev/null keeps nothing, so it may stay. */
+static bool reaches_out(const struct rk_line *line)
+{
+	return line->shell || line->filter || (line->to && strcmp(line->to, "/dev/null") != 0);
+}
+
+static void tell_not_run(const struct rk_app *app, const struct rk_line *line, const char *place)
+{
+	if (app->globals.quiet || app->globals.format == RK_FORMAT_JSON)
+		return;
+	fprintf(stderr, "%snot run:", place);
+	if (line->shell)
+		fprintf(stderr, " !%s", line->shell);
+	if (line->filter)
+		fprintf(stderr, " | %s", line->filter);
+	if (line->to)
+		fprintf(stderr, " %s %s", line->append ? ">>" : ">", line->to);
+	fputs("\n", stderr);
+}
+
+/* The racksh part of a line alone; its result is shown. */
+static int run_inside(struct batch *b, size_t i, const char *place)
+{
+	const struct rk_line *line = &b->lines.items[i];
+
+	tell_not_run(b->app, line, place);
+	return line->shell ? 0 : rk_app_run(b->app, &b->parsed[i], place);
+}
+
 static int run_line(struct batch *b, size_t i)
 {
 	RK_CLEANUP_ERR struct rk_err err = RK_ERR_INIT;
@@ -134,6 +164,8 @@ static int run_line(struct batch *b, size_t i)
 	char *place RK_CLEANUP_FREE = place_of(b, line);
 	struct rk_sink sink;
 
+	if (b->app->sealed && reaches_out(line))
+		return run_inside(b, i, place);
 	if (line->shell) {
 		int rc = rk_system_shell(line->shell, &b->app->lexicon.vars, &err);
 		if (rc)
@@ -163,6 +195,31 @@ static bool prepares(const struct rk_parsed *p)
 	return p->noun && (strcmp(p->noun, "use") == 0 || strcmp(p->noun, "on-error") == 0);
 }
 
+static bool asserts(const struct rk_parsed *p)
+{
+	return p->noun && strcmp(p->noun, "assert") == 0;
+}
+
+static bool has_result(const struct rk_parsed *p)
+{
+	return p->command && p->command->columns && !(p->command->flags & RK_CMD_SHELL);
+}
+
+/* An `assert` that comes before any new result looks at one of the lines that are skipped: that line has to be run again, so that a repair is
+ * seen. A change is never made twice for that. */
+static size_t result_to_renew(const struct batch *b)
+{
+	size_t first = b->skip, at = b->skip;
+
+	while (first < b->lines.n && !asserts(&b->parsed[first]) && !has_result(&b->parsed[first]))
+		first++;
+	if (first == b->lines.n || !asserts(&b->parsed[first]))
+		return b->lines.n;
+	while (at > 0 && !has_result(&b->parsed[at - 1]))
+		at--;
+	return at > 0 && !(b->parsed[at - 1].command->flags & RK_CMD_CHANGES) ? at - 1 : b->lines.n;
+}
+
 /* Runs to the end or the first error; *ret_failed: the line, or the count when all went well. */
 static int run_all(struct batch *b, size_t *ret_failed)
 {
@@ -171,7 +228,7 @@ static int run_all(struct batch *b, size_t *ret_failed)
 
 	*ret_failed = b->lines.n;
 	for (size_t i = 0; i < b->lines.n && !app->quit; i++) {
-		if (i < b->skip && !prepares(&b->parsed[i]))
+		if (i < b->skip && i != b->again && !prepares(&b->parsed[i]))
 			continue;
 		int rc = run_line(b, i);
 		if (!rc)
@@ -286,6 +343,7 @@ static int read_note(struct batch *b, const char *note, struct rk_err *err)
 		return RK_CONFLICT;
 	}
 	b->skip = (size_t)done;
+	b->again = result_to_renew(b);
 	return 0;
 }
 

@@ -28,6 +28,7 @@ static int start(struct rk_app *app, struct rk_parsed *p, struct rk_err *err)
 	app->globals = p->globals;
 	/* What belongs to one command only is no default for the lines of a batch. */
 	app->globals.help = app->globals.version = false;
+	app->lexicon.vars.n_fixed = app->lexicon.vars.n;
 	if (!rc && p->globals.tracing && !(app->trace = rk_trace_open(p->globals.trace)))
 		rc = rk_err_set(err, RK_FAILED, "cannot open the trace file \"%s\": %s", p->globals.trace, strerror(errno));
 	return rc;
@@ -76,8 +77,11 @@ int main(int argc, char **argv)
 		rc = rk_app_batch(&app, "-c", parsed.globals.command, true);
 	else if (parsed.globals.file || !isatty(STDIN_FILENO))
 		rc = rk_app_batch_file(&app, parsed.globals.file ? parsed.globals.file : "-");
-	else
+	else {
+		/* Whoever types `set` means it. */
+		app.lexicon.vars.n_fixed = 0;
 		rc = rk_app_shell(&app);
+	}
 	rk_app_close(&app);
 	return rk_class_exit(rc);
 }

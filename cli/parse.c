@@ -299,6 +299,8 @@ static int unknown_word(struct parser *p, const char *what, const char *word, co
 	rk_err_set(p->err, RK_INVALID, "unknown %s \"%s\"", what, word);
 	if (near)
 		rk_err_hint(p->err, "did you mean \"%s\"?", near);
+	else if (!p->noun) /* too many to list */
+		rk_err_hint(p->err, "racksh help lists the commands");
 	else
 		rk_err_hint(p->err, "one of %s", rk_str_text(&all));
 	return RK_INVALID;

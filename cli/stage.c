@@ -253,6 +253,8 @@ int rk_stage_commit(struct rk_call *call, struct rk_err *err)
 	if (undone)
 		return rk_err_set(err, RK_PARTIAL, "staged command %zu of %zu failed, and %zu of the %zu before it could not be undone", done + 1, stage.n, left, done);
 	rk_err_set(err, rc, "staged command %zu of %zu failed; what was done before it is undone", done + 1, stage.n);
-	rk_err_hint(err, "it is still staged: abort forgets it");
+	/* A batch ends here, and the stage with it. */
+	if (app->console.history)
+		rk_err_hint(err, "it is still staged: abort forgets it");
 	return rc;
 }

@@ -19,6 +19,8 @@ void rk_vars_set(struct rk_vars *vars, const char *name, const char *value)
 	if (!vars->index)
 		vars->index = rk_map_new();
 	if (rk_map_get(vars->index, name, &at)) {
+		if (at < vars->n_fixed)
+			return;
 		char *fresh = rk_xstrdup(value);
 		free(vars->values[at]);
 		vars->values[at] = fresh;

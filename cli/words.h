@@ -10,6 +10,7 @@ struct rk_vars {             /* name -> text, in order of definition */
 	struct rk_map *index;    /* name -> place in both arrays */
 	char **names, **values;  /* owned */
 	size_t n, cap;
+	size_t n_fixed;          /* the first ones keep their values: what was given with -D wins over the batch */
 };
 void rk_vars_set(struct rk_vars *vars, const char *name, const char *value);
 const char *rk_vars_get(const struct rk_vars *vars, const char *name); /* NULL: not set */

@@ -1,7 +1,10 @@
 #include <stdio.h>
+#include <string.h>
+#include <unistd.h>
 
 #include "cli/cmds/common.h"
 #include "inventory/base/clock.h"
+#include "inventory/base/file.h"
 
 /* ---- rehearse ----------------------------------------------------------------------------------------------------------------------- */
 
@@ -13,14 +16,39 @@ static void summary(struct rk_call *call, int64_t ms, int rc)
 		call->world->site->name ? call->world->site->name : "the site", rc ? "it would fail" : "it would succeed", (double)ms / 1000);
 }
 
+/* A file that is not there is no rehearsal that fails. It is only read when it is missing: a pipe can be read but once. */
+static int must_be_there(const char *path, struct rk_err *err)
+{
+	char *text RK_CLEANUP_FREE = NULL;
+	size_t len;
+
+	return strcmp(path, "-") == 0 || access(path, F_OK) == 0 ? 0 : rk_file_read(path, 1, &text, &len, err);
+}
+
+/* Variables of the command line and user commands mean the same in the twin; what the batch defines stays there. */
+static void take_lexicon(const struct rk_app *app, struct rk_app *twin)
+{
+	const struct rk_vars *vars = &app->lexicon.vars;
+
+	for (size_t i = 0; i < vars->n; i++)
+		rk_vars_set(&twin->lexicon.vars, vars->names[i], vars->values[i]);
+	twin->lexicon.vars.n_fixed = vars->n_fixed;
+	twin->lexicon.scripts = app->lexicon.scripts;
+	twin->lexicon.known = app->lexicon.known;
+}
+
 static int rehearse(struct rk_call *call, struct rk_err *err)
 {
 	RK_CLEANUP_SITE struct rk_site *before = NULL;
 	struct rk_app twin;
-	int rc = rk_app_twin(call->app, &twin, err);
+	int rc = must_be_there(rk_call_arg(call, "FILE"), err);
 
+	if (!rc)
+		rc = rk_app_twin(call->app, &twin, err);
 	if (rc)
 		return rc;
+	twin.sealed = true;
+	take_lexicon(call->app, &twin);
 	rc = rk_store_snapshot(twin.world.store, &before, err);
 	int64_t began = rk_clock_ms(twin.clock);
 	if (!rc)
@@ -41,7 +69,8 @@ static const struct rk_command rehearse_rows[] = {
 	  .description = "Inventory, cordons, reservations and clusters are copied into a twin in memory; the batch runs there unchanged, and its results are printed "
 			 "as they would be. Then follows, value by value and plane by plane, what it would change, and how long it took on the twin's clock. The twin "
 			 "knows the delays of switches, subnet managers and guests, but not those of images and disks: real sites take longer. The exit code is the "
-			 "batch's. Store and outside systems are only read.",
+			 "batch's. Store and outside systems are only read. Other programs and files are real, so \"!command\", \"| filter\" and \"> file\" are not run "
+			 "but told (\"not run: ...\"), and the result is printed instead; \"> /dev/null\" stays.",
 	  .examples = RK_EXAMPLES("rehearse tests/examples/rehearsal.racksh") },
 };
 RK_NOUN(rehearse, "what a batch would do, tried on a twin", NULL, rehearse_rows);

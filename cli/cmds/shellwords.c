@@ -325,8 +325,12 @@ static int assert_that(struct rk_call *call, struct rk_err *err)
 	size_t len = 0;
 	bool holds = false;
 
-	if (!call->app->have_last)
-		return rk_err_set(err, RK_INVALID, "there is no result yet to look at");
+	if (!call->app->have_last) {
+		rk_err_set(err, RK_INVALID, "there is no result yet to look at");
+		rk_err_hint(err, call->app->globals.resume ? "--resume makes no change twice: put a command that shows the object before the assert"
+							    : "put a command that shows something before it");
+		return RK_INVALID;
+	}
 	FILE *to = open_memstream(&json, &len);
 	rk_out_json(&call->app->last, to);
 	fclose(to);
