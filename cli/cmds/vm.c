@@ -156,6 +156,23 @@ static void exec_rows(const struct exec *x, size_t n)
 	}
 }
 
+/* A command that failed there is no failure of racksh, and nothing was taken back. */
+static void say_failed(const struct answer *answers, size_t n, int rc, struct rk_err *err)
+{
+	size_t remote = 0, mute = 0;
+
+	for (size_t i = 0; i < n; i++) {
+		remote += answers[i].rc && !answers[i].err.message;
+		mute += answers[i].err.message != NULL;
+	}
+	if (remote && mute)
+		rk_err_set(err, rc, "the command failed remotely on %zu of %zu VMs, %zu could not be asked", remote, n, mute);
+	else if (remote)
+		rk_err_set(err, rc, "the command failed remotely on %zu of %zu VMs: its exit status there is not 0", remote, n);
+	else
+		rk_err_set(err, rc, "%zu of %zu VMs could not be asked", mute, n);
+}
+
 static int exec(struct rk_call *call, struct rk_err *err)
 {
 	struct exec x = { .call = call };
@@ -176,13 +193,13 @@ static int exec(struct rk_call *call, struct rk_err *err)
 	else
 		exec_rows(&x, n);
 	rc = class_of(x.answers, n);
-	size_t bad = 0;
+	if (rc)
+		say_failed(x.answers, n, rc, err);
 	for (size_t i = 0; i < n; i++) {
-		bad += x.answers[i].rc != 0;
 		rk_ssh_result_clear(&x.answers[i].result);
 		rk_err_clear(&x.answers[i].err);
 	}
-	return rc ? rk_err_set(err, rc, "%zu of %zu VMs failed", bad, n) : 0;
+	return rc;
 }
 
 /* ---- power ----------------------------------------------------------------------------------------------------------------------- */
