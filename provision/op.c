@@ -72,6 +72,16 @@ static int leave_resumable(struct rk_run *r, struct rk_err *err)
 	return RK_PARTIAL;
 }
 
+/* What stays in the store once all is undone: no step's error, or it would still say that the undoing goes on. */
+static const char *last_word(const struct rk_run *r, const char *failure, const char *state)
+{
+	if (failure)
+		return failure;
+	if (r->taken_back)
+		return r->taken_back;
+	return strcmp(state, "cancelled") == 0 ? "cancelled and rolled back" : "rolled back";
+}
+
 /* want_rc 0: the rollback is what was asked for. */
 static int undo_all(struct rk_run *r, const char *state, int want_rc, struct rk_err *err)
 {
@@ -85,7 +95,7 @@ static int undo_all(struct rk_run *r, const char *state, int want_rc, struct rk_
 		return rc;
 	if (r->failed || r->ended < r->n)
 		return leave_resumable(r, err);
-	rc = close_op(r, state, RK_OP_UNDONE, why.message, err);
+	rc = close_op(r, state, RK_OP_UNDONE, last_word(r, why.message, state), err);
 	if (rc || !want_rc)
 		return rc;
 	rk_err_move(err, &why);
@@ -234,11 +244,12 @@ static int no_way_back(struct rk_run *r, struct rk_err *err)
 	return RK_INVALID;
 }
 
-int rk_op_take_back(struct rk_world *world, int64_t op, const char *state, struct rk_err *err)
+int rk_op_take_back(struct rk_world *world, int64_t op, const char *state, const char *why, struct rk_err *err)
 {
 	struct rk_run r;
 	int rc = take_up(&r, world, op, strcmp(state, "cancelled") == 0 ? "cancelling" : "rolling back", err);
 
+	r.taken_back = why;
 	if (!rc && r.type->independent && strcmp(state, "cancelled") == 0)
 		rc = close_op(&r, state, RK_OP_DONE, NULL, err);
 	else if (!rc)
@@ -249,7 +260,7 @@ int rk_op_take_back(struct rk_world *world, int64_t op, const char *state, struc
 
 int rk_op_rollback(struct rk_world *world, int64_t op, struct rk_err *err)
 {
-	return rk_op_take_back(world, op, "rolled-back", err);
+	return rk_op_take_back(world, op, "rolled-back", NULL, err);
 }
 
 int rk_op_go_on(struct rk_world *world, int64_t op, struct rk_err *err)

@@ -58,6 +58,11 @@ int rk_op_confirm_by(struct rk_world *world, int64_t op, int64_t *ret, struct rk
 	return rc;
 }
 
+static int undo_overdue(struct rk_world *world, int64_t op, struct rk_err *err)
+{
+	return rk_op_take_back(world, op, "rolled-back", "not confirmed in time: rolled back", err);
+}
+
 static int nothing_to_confirm(const struct rk_awaited *a, struct rk_err *err)
 {
 	char by[32];
@@ -111,7 +116,7 @@ int rk_op_resume(struct rk_world *world, int64_t op, struct rk_err *err)
 	if (rc || !a.step)
 		return rc ? rc : rk_op_go_on(world, op, err);
 	if (rk_op_overdue(&a))
-		return rk_op_rollback(world, op, err);
+		return undo_overdue(world, op, err);
 	rk_err_set(err, RK_CONFLICT, "operation %" PRId64 " is done and awaits its confirmation until %s", op, rk_time_iso(a.by_ms, by));
 	rk_err_hint(err, "racksh op confirm %" PRId64 " keeps it, racksh op rollback %" PRId64 " takes it back", op, op);
 	return RK_CONFLICT;
@@ -130,7 +135,7 @@ int rk_op_sweep(struct rk_world *world, struct rk_err *err)
 			continue;
 		rc = rk_op_read_awaited(world, rows[i].id, arena, &a, err);
 		if (!rc && rk_op_overdue(&a))
-			rc = rk_op_rollback(world, rows[i].id, err);
+			rc = undo_overdue(world, rows[i].id, err);
 	}
 	return rc;
 }

@@ -49,6 +49,7 @@ struct rk_run {
 	bool failed, cancelled, awaiting;
 	bool has_result;                      /* independent steps: one of them at least was carried out */
 	struct rk_err err;                    /* of the first failure */
+	const char *taken_back;               /* why it is taken back when nothing failed, for the last word of the journal; NULL: it was asked for */
 };
 
 /* ret is to be freed with rk_run_free in every case. */
@@ -75,7 +76,8 @@ bool rk_op_is_over(const struct rk_op_row *row);
 int rk_op_busy(const struct rk_op_row *row, struct rk_err *err); /* RK_CONFLICT: who runs it */
 /* Inside a transaction that read the row: makes the operation this process', so that nobody else takes it up at the same time. */
 int rk_op_claim_row(struct rk_world *world, const struct rk_op_row *row, const char *why, struct rk_arena *arena, struct rk_err *err);
-int rk_op_take_back(struct rk_world *world, int64_t op, const char *state, struct rk_err *err); /* state: "rolled-back" or "cancelled" */
+/* state: "rolled-back" or "cancelled"; why: as taken_back. */
+int rk_op_take_back(struct rk_world *world, int64_t op, const char *state, const char *why, struct rk_err *err);
 int rk_op_go_on(struct rk_world *world, int64_t op, struct rk_err *err);
 
 /* op_confirm.c */

@@ -73,7 +73,7 @@ static int await_end(struct rk_world *world, int64_t op, struct rk_err *err)
 		if (!rc)
 			rc = rk_store_op_alive(world->store, op, &alive, err);
 		if (!rc && (!alive || !rk_op_in_state(&row, "running")))
-			return rk_op_take_back(world, op, "cancelled", err);
+			return rk_op_take_back(world, op, "cancelled", NULL, err);
 		if (!rc && interrupted(world))
 			rc = rk_err_set(err, RK_CANCELLED, "stopped waiting; operation %" PRId64 " is still asked to stop", op);
 		if (rc)
@@ -87,7 +87,7 @@ int rk_op_cancel(struct rk_world *world, int64_t op, struct rk_err *err)
 	int rc = ask_to_stop(world, op, err);
 
 	if (rc == 1)
-		return rk_op_take_back(world, op, "cancelled", err);
+		return rk_op_take_back(world, op, "cancelled", NULL, err);
 	return rc || !world->wait ? rc : await_end(world, op, err);
 }
 
