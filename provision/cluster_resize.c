@@ -43,12 +43,12 @@ static int drop_partitions(struct rk_world *world, const struct rk_jnode *params
 	return rc;
 }
 
-/* The spec says how many VMs there are now. */
+/* The spec says how many VMs there are now, the reasons where. */
 static int write_count(struct rk_world *world, const struct rk_jnode *params, struct rk_err *err)
 {
 	const char *spec = rk_jstr(rk_jget(params, "spec"));
 
-	return rk_store_set_cluster_spec(world->store, rk_jstr(rk_jget(params, "cluster")), spec, NULL, err);
+	return rk_store_set_cluster_spec(world->store, rk_jstr(rk_jget(params, "cluster")), spec, rk_jstr(rk_jget(params, "reasons")), err);
 }
 
 static int settle_as(struct rk_world *world, int64_t op, const struct rk_jnode *params, int64_t holder, struct rk_err *err)
@@ -262,6 +262,57 @@ int rk_cluster_resize_plan(struct rk_world *world, const char *name, int count, 
 
 /* ---- doing it ------------------------------------------------------------------------------------------------------------------------- */
 
+static int vms_after(const struct resize *z, bool grow, int rack)
+{
+	const struct rk_layout *l = &z->l;
+	int n = 0;
+
+	for (size_t i = 0; i < l->n_rest; i++)
+		n += l->site->trays[l->rest[i].tray].rack == rack;
+	for (size_t i = 0; grow && i < l->n; i++)
+		n += l->site->trays[l->members[i].tray].rack == rack;
+	return n;
+}
+
+static void reason_json(struct rk_jw *w, const char *rack, const char *verdict, const char *why)
+{
+	rk_jw_object(w);
+	rk_jw_key(w, "rack");
+	rk_jw_str(w, rack);
+	rk_jw_key(w, "verdict");
+	rk_jw_str(w, verdict);
+	rk_jw_key(w, "why");
+	rk_jw_str(w, why);
+	rk_jw_end(w);
+}
+
+/* One per rack, true of where the VMs are afterwards; of racks without any, what placement said of them last. */
+static const char *reasons_after(const struct resize *z, bool grow)
+{
+	const struct rk_site *site = z->l.site;
+	const char *text = z->c->reasons ? z->c->reasons : "[]";
+	struct rk_str out RK_CLEANUP_STR = RK_STR_INIT;
+	RK_CLEANUP_JSON struct rk_json *old = NULL;
+	struct rk_jw w;
+
+	if (rk_json_parse("reasons", text, strlen(text), &old, NULL))
+		return NULL;
+	rk_jw_init(&w, &out, 0);
+	rk_jw_array(&w);
+	RK_JEACH(it, rk_json_root(old)) {
+		const char *rack = rk_jstr(rk_jget(it, "rack")), *verdict = rk_jstr(rk_jget(it, "verdict"));
+		int at = rack ? rk_find_rack(site, rack) : RK_NONE, n = at < 0 ? 0 : vms_after(z, grow, at);
+		if (n)
+			reason_json(&w, rack, "chosen", rk_arena_printf(z->l.arena, "%d of the cluster's VMs since it was resized", n));
+		else if (rk_streq(verdict, "chosen"))
+			reason_json(&w, rack, "possible", "none of the cluster's VMs since it was resized");
+		else
+			rk_jw_node(&w, it);
+	}
+	rk_jw_end(&w);
+	return rk_arena_strdup(z->l.arena, rk_str_text(&out));
+}
+
 static const char *params_of(const struct resize *z, const char *type)
 {
 	struct rk_str out RK_CLEANUP_STR = RK_STR_INIT, spec RK_CLEANUP_STR = RK_STR_INIT;
@@ -275,6 +326,8 @@ static const char *params_of(const struct resize *z, const char *type)
 	rk_jw_str(&w, rk_cluster_state_name(z->c->state));
 	rk_jw_key(&w, "spec");
 	rk_jw_str(&w, rk_str_text(&spec));
+	rk_jw_key(&w, "reasons");
+	rk_jw_str(&w, reasons_after(z, rk_streq(type, "cluster.grow")));
 	rk_jw_key(&w, "vms");
 	rk_jw_array(&w);
 	for (size_t i = 0; i < z->l.n; i++)

@@ -4,6 +4,17 @@
 #include "cli/cmds/common.h"
 #include "provision/op.h"
 
+/* One whose process is gone says "running" until somebody takes it up: that is what resumable means. */
+static const char *state_of(struct rk_call *call, const struct rk_op_row *row)
+{
+	bool alive = true;
+
+	if (strcmp(row->state, "running") != 0 || rk_store_op_alive(call->world->store, row->id, &alive, NULL) || alive)
+		return row->state;
+	rk_out_note(call->out, "nobody runs operation %" PRId64 " any more: racksh op resume %" PRId64 ", or racksh op rollback %" PRId64, row->id, row->id, row->id);
+	return "resumable";
+}
+
 static int list(struct rk_call *call, struct rk_err *err)
 {
 	struct rk_op_row *rows;
@@ -14,7 +25,7 @@ static int list(struct rk_call *call, struct rk_err *err)
 		rk_out_row(call->out);
 		rk_cell_number(call->out, "id", rows[i].id);
 		rk_cell_text(call->out, "command", rows[i].command);
-		rk_cell_text(call->out, "state", rows[i].state);
+		rk_cell_text(call->out, "state", state_of(call, &rows[i]));
 		rk_cell_text(call->out, "by", rows[i].by);
 		rk_cell_time(call->out, "started", rows[i].started_ms);
 	}
@@ -69,7 +80,7 @@ static int show(struct rk_call *call, struct rk_err *err)
 	rk_out_row(call->out);
 	rk_cell_number(call->out, "id", op.id);
 	rk_cell_text(call->out, "command", op.command);
-	rk_cell_text(call->out, "state", op.state);
+	rk_cell_text(call->out, "state", state_of(call, &op));
 	rk_cell_text(call->out, "by", op.by);
 	rk_cell_time(call->out, "started", op.started_ms);
 	rk_cell_text(call->out, "detail", op.detail);

@@ -97,6 +97,21 @@ static int finish(struct rk_call *call, const struct rk_report *r, struct rk_err
 	return rc ? rk_err_set(err, rc, "validation of %zu targets: %s", r->targets, r->verdict) : 0;
 }
 
+/* The state that a cluster of this spec gets by the verdict, as by the gate of an operation. Unknown changes nothing, and another level or profile than
+ * the spec's can find a cluster bad but not good. */
+static enum rk_cluster_state judged(struct rk_call *call, const struct rk_cluster *c, const char *verdict)
+{
+	bool own = !rk_call_arg(call, "level") && !rk_call_arg(call, "profile");
+	bool passed = strcmp(verdict, "pass") == 0 || strcmp(verdict, "warn") == 0;
+	struct rk_spec *spec;
+
+	if (c->op || !c->spec || rk_spec_parse(c->name, c->spec, strlen(c->spec), call->arena, &spec, NULL) || !spec->validation.required)
+		return c->state;
+	if (c->state == RK_CLUSTER_READY && strcmp(verdict, "fail") == 0)
+		return RK_CLUSTER_DEGRADED;
+	return c->state == RK_CLUSTER_DEGRADED && passed && own ? RK_CLUSTER_READY : c->state;
+}
+
 /* The cluster keeps the last word on all of it; a look at some of its VMs is not that. The store was opened to read: it is opened again, and the
  * snapshot that the report is about ends here. */
 static void keep_verdict(struct rk_call *call, int cluster, const struct rk_report *report)
@@ -104,14 +119,19 @@ static void keep_verdict(struct rk_call *call, int cluster, const struct rk_repo
 	struct rk_str json RK_CLEANUP_STR = RK_STR_INIT;
 	const struct rk_cluster *c = &call->world->site->clusters[cluster];
 	const char *name = rk_arena_strdup(call->arena, c->name);
+	enum rk_cluster_state was = c->state, state = judged(call, c, report->verdict);
 
 	if (strcmp(call->command->verb, "cluster") != 0 || call->except || call->world->env.read_only)
 		return;
 	rk_history_add(report, c->validation, &json);
 	for (const char **note = rk_history_notes(rk_str_text(&json), call->arena); *note; note++)
 		rk_out_note(call->out, "%s", *note);
-	if (!rk_app_world(call->app, true, NULL))
-		rk_store_set_cluster_validation(call->world->store, name, rk_str_text(&json), NULL);
+	if (rk_app_world(call->app, true, NULL))
+		return;
+	rk_store_set_cluster_validation(call->world->store, name, rk_str_text(&json), NULL);
+	if (state != was && !rk_store_set_cluster_state(call->world->store, name, state, 0, NULL))
+		rk_out_note(call->out, "cluster %s was %s and is %s now: its spec requires the validation", name, rk_cluster_state_name(was),
+			    rk_cluster_state_name(state));
 }
 
 static int validate(struct rk_call *call, const int *vms, size_t n, struct rk_err *err)
