@@ -167,6 +167,7 @@ static const struct word {
 	{ "gpu-xid", true, true, 0, 1000, xid_key, rate_value },
 	{ "gpu-remap", true, false, 0, 0, remap_key, one_value },
 	{ "imex-down", true, false, 0, 0, imex_key, one_value },
+	{ "imex-up", true, false, 0, 0, imex_key, no_value },
 	{ "port-key", false, true, 1, 0xffff, keys_key, one_more_key },
 	{ "port-errors", false, true, 0, RATE_MAX, errors_key, rate_value },
 	{ "port-flaps", false, true, 0, RATE_MAX, flaps_key, rate_value },

@@ -182,11 +182,14 @@ static int define(struct rk_hv *hv, int tray, const char *xml, struct rk_arena *
 	return rk_sim_leave(&call, rc, err);
 }
 
-/* The IMEX list a new guest starts with: the seed's. One that has booted before keeps what it has. */
-static void first_boot(struct rk_sim_call *call, const char *tray)
+/* The IMEX list a new guest starts with: the seed's. One that has booted before keeps what it has. A boot starts the service, even one that
+ * had failed. */
+static void boot(struct rk_sim_call *call, const char *tray)
 {
 	char *seed RK_CLEANUP_FREE = rk_xasprintf("seed:%s", tray), *imex RK_CLEANUP_FREE = rk_xasprintf("imex:%s", tray);
+	char *down RK_CLEANUP_FREE = rk_xasprintf("imex-down:%s/0", tray);
 
+	rk_sim_set(call, down, NULL, 0);
 	if (!rk_sim_get(call->sim, imex))
 		rk_sim_set(call, imex, rk_sim_get(call->sim, seed), 0);
 }
@@ -210,7 +213,7 @@ static int turn(struct rk_hv *hv, int tray, const char *what, const char *name, 
 		rk_sim_set(&call, key, value, 0);
 		rk_sim_set(&call, up, state == 'R' ? "1" : NULL, state == 'R' ? RK_SIM_BOOT_MS : 0);
 		if (state == 'R')
-			first_boot(&call, tray_name(hv, tray));
+			boot(&call, tray_name(hv, tray));
 	}
 	return rk_sim_leave(&call, rc, err);
 }
