@@ -153,6 +153,32 @@ static int fill_twin_store(struct rk_app *app, const struct rk_site *site, struc
 	return rk_store_commit(app->world.store, err);
 }
 
+/* FILE keeps the site that it was made from: a name that differs is somebody else's twin. */
+static int same_name(const struct rk_globals *g, const char *kept, const char *given, struct rk_err *err)
+{
+	if (!kept || rk_streq(kept, given))
+		return 0;
+	rk_err_set(err, RK_INVALID, "%s holds the twin of site %s, and %s describes site %s", g->sim_state, kept, g->sim, given);
+	rk_err_hint(err, "name another --sim-state FILE, or remove %s to start over", g->sim_state);
+	return RK_INVALID;
+}
+
+/* What is compared is the file as it was taken over, not the store: commands add tenants and images, and replaced trays have new serials. */
+static int same_content(const struct rk_app *app, bool fresh, struct rk_err *err)
+{
+	const struct rk_globals *g = &app->globals;
+	char digest[65], kept[65];
+
+	rk_site_digest(app->twin_site, digest);
+	if (fresh)
+		return rk_sim_note_source(app->world.sim, digest, err);
+	rk_sim_source(app->world.sim, kept);
+	if (*kept && strcmp(kept, digest) != 0)
+		fprintf(stderr, "racksh: warning: %s has changed, but %s holds site %s as of then\nhint: `site import %s` takes the changes over; "
+				"remove %s to start over\n", g->sim, g->sim_state, app->twin_site->name, g->sim, g->sim_state);
+	return 0;
+}
+
 static int open_twin(struct rk_app *app, struct rk_err *err)
 {
 	const struct rk_globals *g = &app->globals;
@@ -168,10 +194,14 @@ static int open_twin(struct rk_app *app, struct rk_err *err)
 		rc = fill_twin_store(app, app->twin_site, err);
 	if (!rc)
 		rc = rk_store_snapshot(app->world.store, &app->world.site, err);
+	if (!rc)
+		rc = same_name(g, app->world.site->name, app->twin_site->name, err);
 	app->clock = rk_clock_virtual(rk_clock_unix_ms(NULL));
 	app->world.env.clock = app->clock;
 	if (!rc)
 		rc = rk_sim_open(app->twin_site, g->sim_state, app->clock, &app->world.sim, err);
+	if (!rc && g->sim_state)
+		rc = same_content(app, !there, err);
 	if (!rc && g->sim_fault)
 		rc = rk_sim_fault_add(app->world.sim, g->sim_fault, err);
 	return rc;

@@ -2,6 +2,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "inventory/base/digest.h"
 #include "inventory/base/json.h"
 #include "inventory/site_file.h"
 
@@ -375,6 +376,14 @@ void rk_site_export(const struct rk_site *site, struct rk_str *out)
 	raw_key(&w, "sizes", site->sizes);
 	rk_jw_end(&w);
 	rk_str_addc(out, '\n');
+}
+
+void rk_site_digest(const struct rk_site *site, char ret[65])
+{
+	struct rk_str text RK_CLEANUP_STR = RK_STR_INIT;
+
+	rk_site_export(site, &text);
+	rk_sha256_hex(rk_str_text(&text), text.len, ret);
 }
 
 /* An invented identity never equals one that the file names. */

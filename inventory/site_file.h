@@ -15,6 +15,9 @@ int rk_site_load(const char *path, struct rk_site **ret, struct rk_err *err); /*
 /* Stable, diff-able JSON that imports to the same inventory. Appends to out. */
 void rk_site_export(const struct rk_site *site, struct rk_str *out);
 
+/* SHA-256 of the export, 64 hex digits: what the file says, however it is laid out. */
+void rk_site_digest(const struct rk_site *site, char ret[65]);
+
 /* Makes up what is missing (GUIDs, serials, ClusterUUIDs, NVMe addresses) deterministically from names: the twin only. */
 void rk_site_invent(struct rk_site *site);
 

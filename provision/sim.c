@@ -6,6 +6,8 @@
 
 #include "provision/sim_impl.h"
 
+static const char SOURCE[] = "made-from";
+
 /* ---- state ----------------------------------------------------------------------------------------------------------------------- */
 
 static size_t lower_bound(const struct rk_sim *sim, const char *key)
@@ -259,6 +261,29 @@ int rk_sim_open(const struct rk_site *site, const char *state_file, struct rk_cl
 	}
 	*ret = sim;
 	return 0;
+}
+
+int rk_sim_note_source(struct rk_sim *sim, const char *digest, struct rk_err *err)
+{
+	struct rk_sim_call call = { .sim = sim, .changes = true };
+
+	/* No driver call: it neither counts as one nor can be told to fail. */
+	pthread_mutex_lock(&sim->lock);
+	int rc = rk_sim_db_begin(sim, true, err);
+	if (!rc) {
+		rk_sim_set(&call, SOURCE, digest, 0);
+		rc = rk_sim_db_end(sim, true, err);
+	}
+	pthread_mutex_unlock(&sim->lock);
+	return rc;
+}
+
+void rk_sim_source(struct rk_sim *sim, char ret[65])
+{
+	pthread_mutex_lock(&sim->lock);
+	const char *kept = rk_sim_get_settled(sim, SOURCE);
+	snprintf(ret, 65, "%s", kept ? kept : "");
+	pthread_mutex_unlock(&sim->lock);
 }
 
 void rk_sim_close(struct rk_sim *sim)

@@ -10,6 +10,9 @@ struct rk_sim;
 /* state_file NULL = memory. The site gives trays, GPUs, ports and managers; identities must be known (rk_site_invent). */
 int rk_sim_open(const struct rk_site *site, const char *state_file, struct rk_clock *clock, struct rk_sim **ret, struct rk_err *err);
 void rk_sim_close(struct rk_sim *sim);
+/* rk_site_digest of the site file that the twin was last made from or took over; "" when that is not known. */
+int rk_sim_note_source(struct rk_sim *sim, const char *digest, struct rk_err *err);
+void rk_sim_source(struct rk_sim *sim, char ret[65]);
 /* The vtables of the twin. */
 int rk_sim_hv(struct rk_sim *sim, const struct rk_driver_env *env, struct rk_hv **ret, struct rk_err *err);
 int rk_sim_nvl(struct rk_sim *sim, const struct rk_driver_env *env, struct rk_nvl **ret, struct rk_err *err);

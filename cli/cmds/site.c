@@ -6,6 +6,7 @@
 #include "inventory/site_check.h"
 #include "inventory/site_file.h"
 #include "provision/place.h"
+#include "provision/sim.h"
 #include "provision/simulate.h"
 
 static int put_site(struct rk_call *call, const void *site, struct rk_err *err)
@@ -31,12 +32,33 @@ static bool takes_away(const struct rk_site_change *changes, size_t n)
 	return false;
 }
 
+/* In the twin what the file leaves out is invented as it was when the twin was made, so that the same file changes nothing. */
+static int load(struct rk_call *call, struct rk_site **ret, struct rk_err *err)
+{
+	int rc = rk_site_load(rk_call_arg(call, "FILE"), ret, err);
+
+	if (!rc && call->world->sim)
+		rk_site_invent(*ret);
+	return rc;
+}
+
+/* The twin's state file is of this site file from now on. */
+static int note_source(struct rk_call *call, const struct rk_site *site, struct rk_err *err)
+{
+	char digest[65];
+
+	if (!call->world->sim || call->dry_run)
+		return 0;
+	rk_site_digest(site, digest);
+	return rk_sim_note_source(call->world->sim, digest, err);
+}
+
 static int import(struct rk_call *call, struct rk_err *err)
 {
 	RK_CLEANUP_SITE struct rk_site *site = NULL;
 	struct rk_site_change *changes;
 	size_t n;
-	int rc = rk_site_load(rk_call_arg(call, "FILE"), &site, err);
+	int rc = load(call, &site, err);
 
 	if (rc)
 		return rc;
@@ -49,9 +71,11 @@ static int import(struct rk_call *call, struct rk_err *err)
 	}
 	if (call->dry_run || !n) {
 		rk_out_note(call->out, "%zu values %s", n, call->dry_run ? "would change" : "changed");
-		return 0;
+		return note_source(call, site, err);
 	}
 	rc = rk_in_transaction(call, put_site, site, err);
+	if (!rc)
+		rc = note_source(call, site, err);
 	if (!rc)
 		rk_out_note(call->out, "site %s: %zu racks, %zu trays, %zu GPUs, %zu HCA ports", site->name, site->n_racks, site->n_trays, site->n_gpus,
 			    site->n_hcas);
@@ -73,7 +97,7 @@ static int diff(struct rk_call *call, struct rk_err *err)
 	RK_CLEANUP_SITE struct rk_site *site = NULL;
 	struct rk_site_change *changes;
 	size_t n;
-	int rc = rk_site_load(rk_call_arg(call, "FILE"), &site, err);
+	int rc = load(call, &site, err);
 
 	if (rc)
 		return rc;
