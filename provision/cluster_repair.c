@@ -1,7 +1,10 @@
 #include <inttypes.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "provision/cluster_impl.h"
+#include "provision/ssh.h"
+#include "provision/steps.h"
 
 /* A VM on a bad tray moves to a free one of the same rack: the new tray joins both partitions and boots, the members' IMEX lists name it instead
  * of the old one, and only then the old tray is drained, expelled from the partitions and kept out of service with the reason. */
@@ -29,6 +32,44 @@ static const char *bad_because(const struct rk_site *site, const struct rk_vm *v
 	const char *mark = mark_of(&site->trays[vm->tray]);
 
 	return mark ? mark : vm->state == RK_VM_FAILED ? "the VM failed" : NULL;
+}
+
+/* The trays of the VMs that nothing else is known of are looked at: a GPU may have gone since. A host that does not answer says nothing. */
+struct look {
+	struct rk_world *world;
+	const struct rk_cluster *c;
+	char **lacks;                     /* per VM; NULL: nothing is missing */
+};
+
+static void look_at(void *ctx, size_t i)
+{
+	struct look *look = ctx;
+	struct rk_arena *arena RK_CLEANUP_ARENA = rk_arena_new();
+	RK_CLEANUP_ERR struct rk_err err = RK_ERR_INIT;
+	const struct rk_vm *vm = &look->world->site->vms[look->c->first_vm + (int)i];
+	const char *lack = NULL;
+
+	if (!bad_because(look->world->site, vm) && !rk_tray_lacks(look->world, vm->tray, arena, &lack, &err) && lack)
+		look->lacks[i] = rk_xasprintf("the tray has %s", lack);
+}
+
+/* *ret: per VM of the cluster why its tray is not whole, or NULL. */
+static int look_at_trays(struct rk_world *world, const struct rk_cluster *c, struct rk_arena *arena, const char ***ret, struct rk_err *err)
+{
+	size_t n = (size_t)c->n_vms;
+	char **lacks RK_CLEANUP_FREE = rk_xcalloc(n + 1, sizeof(*lacks));
+	struct look look = { world, c, lacks };
+	int rc = rk_world_drivers(world, err);
+
+	*ret = rk_arena_array(arena, n, sizeof(**ret));
+	if (rc)
+		return rc;
+	rk_fanout(n, world->jobs, look_at, &look);
+	for (size_t i = 0; i < n; i++) {
+		(*ret)[i] = lacks[i] ? rk_arena_strdup(arena, lacks[i]) : NULL;
+		free(lacks[i]);
+	}
+	return 0;
 }
 
 /* The mark that a repair leaves on the tray a VM was moved from. */
@@ -67,8 +108,14 @@ static int pick_named(struct rk_world *world, const struct rk_cluster *c, const 
 		if (rc)
 			return rc;
 	}
+	const char **lacks = NULL;
+	int rc = n ? 0 : look_at_trays(world, c, p->l.arena, &lacks, err);
+	if (rc)
+		return rc;
 	for (int v = c->first_vm; v < c->first_vm + c->n_vms; v++) {
 		const char *why = bad_because(site, &site->vms[v]);
+		if (!why && lacks)
+			why = lacks[v - c->first_vm];
 		bool move = n ? wanted[v] && (why || !moved_already(site, &site->vms[v], p->l.arena)) : why != NULL;
 		if (!move)
 			continue;

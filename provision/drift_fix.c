@@ -35,7 +35,7 @@ static bool fix_vm(struct fixer *x, const struct rk_drift *d)
 		return false;
 	touch(x, site->vms[vm].cluster);
 	if (rk_streq(d->wanted, "stopped")) {
-		rk_add_halt(x->plan, d->object, GRACE_S, false);
+		rk_add_halt(x->plan, d->object, GRACE_S, false, NULL, 0);
 		return true;
 	}
 	if (rk_streq(d->live, "absent"))

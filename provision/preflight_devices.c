@@ -45,25 +45,39 @@ static int missing(const struct rk_vm_job *j, const char *alias, const char *pci
 	return RK_INVALID;
 }
 
+/* *ret: the functions of the tray, parsed; NULL without an error: this libvirt cannot tell. */
+static int read_devices(struct rk_world *world, int tray, struct rk_arena *arena, struct rk_seen_device **ret, size_t *ret_n, struct rk_err *err)
+{
+	const char **xml;
+	size_t n = 0;
+	int rc = world->hv->ops->devices(world->hv, tray, arena, &xml, &n, err);
+
+	*ret = NULL;
+	*ret_n = 0;
+	if (rc == RK_INVALID)
+		return rk_err_clear(err), 0;
+	if (rc)
+		return rc;
+	*ret = rk_arena_array(arena, n + 1, sizeof(**ret));
+	for (size_t i = 0; i < n; i++)
+		*ret_n += rk_seen_parse_device(xml[i], arena, &(*ret)[*ret_n]);
+	return 0;
+}
+
 int rk_check_hostdevs(struct rk_world *world, struct rk_step *step, const struct rk_vm_job *j, const char *domain_xml, struct rk_err *err)
 {
 	rk_xml *doc RK_CLEANUP_XML = NULL;
-	const char **xml;
-	size_t n = 0, found = 0;
+	struct rk_seen_device *list;
+	size_t found;
 	int rc = rk_xml_parse("the domain", domain_xml, &doc, err);
 	rk_xnode *first = rc ? NULL : rk_xchild(rk_xchild(rk_xroot(doc), "devices"), "hostdev");
 
 	if (rc || !first)
 		return rc;
-	rc = world->hv->ops->devices(world->hv, j->tray, step->arena, &xml, &n, err);
+	rc = read_devices(world, j->tray, step->arena, &list, &found, err);
 	/* A libvirt without that driver: the start of the guest will tell. */
-	if (rc == RK_INVALID)
-		return rk_err_clear(err), 0;
-	if (rc)
+	if (rc || !list)
 		return rc;
-	struct rk_seen_device *list = rk_arena_array(step->arena, n, sizeof(*list));
-	for (size_t i = 0; i < n; i++)
-		found += rk_seen_parse_device(xml[i], step->arena, &list[found]);
 	bool drives = lists_drives(list, found);
 	for (rk_xnode *h = first; h; h = rk_xnext(h, "hostdev")) {
 		const char *alias = rk_xget(h, "alias@name", step->arena), *pci = address_of(h, step->arena);
@@ -71,5 +85,40 @@ int rk_check_hostdevs(struct rk_world *world, struct rk_step *step, const struct
 		if (alias && pci && !there(list, found, pci) && (drives || !rk_starts_with(alias, "ua-nvme")))
 			return missing(j, alias, pci, err);
 	}
+	return 0;
+}
+
+/* What the store has on a tray: GPUs and HCAs that are passed through. */
+static const char *first_absent(const struct rk_site *site, int tray, const struct rk_seen_device *list, size_t n, struct rk_arena *arena, size_t *ret_there)
+{
+	const struct rk_tray *t = &site->trays[tray];
+	const char *absent = NULL;
+
+	*ret_there = 0;
+	for (int i = 0; i < t->n_gpus + t->n_hcas; i++) {
+		bool gpu = i < t->n_gpus;
+		int index = gpu ? i : i - t->n_gpus;
+		const char *pci = gpu ? site->gpus[t->first_gpu + index].pci : site->hcas[t->first_hca + index].pci;
+		bool seen = !pci || there(list, n, pci);
+		*ret_there += pci && seen;
+		if (!seen && !absent)
+			absent = rk_arena_printf(arena, "no PCI function %s (%s%d)", pci, gpu ? "gpu" : "hca", index);
+	}
+	return absent;
+}
+
+int rk_tray_lacks(struct rk_world *world, int tray, struct rk_arena *arena, const char **ret, struct rk_err *err)
+{
+	struct rk_seen_device *list;
+	size_t n, seen;
+	int rc = read_devices(world, tray, arena, &list, &n, err);
+
+	*ret = NULL;
+	if (rc || !list)
+		return rc;
+	const char *absent = first_absent(world->site, tray, list, n, arena, &seen);
+	/* A host that has none of them stands in for a tray, as in a lab. */
+	if (seen)
+		*ret = absent;
 	return 0;
 }

@@ -34,6 +34,8 @@ int rk_vm_job_to_make(struct rk_world *world, struct rk_step *step, struct rk_vm
 int rk_vm_job_domain(struct rk_world *world, struct rk_step *step, struct rk_vm_job *ret, struct rk_hv_domain *domain, struct rk_err *err);
 /* RK_INVALID naming a function that the domain passes through and the tray does not have (preflight_devices.c). */
 int rk_check_hostdevs(struct rk_world *world, struct rk_step *step, const struct rk_vm_job *j, const char *domain_xml, struct rk_err *err);
+/* *ret: which GPU or HCA of the store the tray does not have now ("no PCI function ..."), NULL when all are there or nobody can tell. */
+int rk_tray_lacks(struct rk_world *world, int tray, struct rk_arena *arena, const char **ret, struct rk_err *err);
 /* The parts of a step that several kinds are made of. */
 /* prepare: the private host key of the VM into step->data; NULL when it is not kept any more. */
 int rk_fetch_host_key(struct rk_world *world, struct rk_step *step, struct rk_err *err);

@@ -199,6 +199,19 @@ static int our_domains(struct rk_world *world, struct rk_step *step, int *ret_tr
 	return rc;
 }
 
+/* One that lacks a device would be given to the next tenant so. */
+static int see_complete(struct rk_world *world, struct rk_step *step, int tray, struct rk_err *err)
+{
+	const char *lack, *name = rk_param(step, "tray");
+	int rc = rk_tray_lacks(world, tray, step->arena, &lack, err);
+
+	if (rc || !lack)
+		return rc;
+	rk_err_set(err, RK_FAILED, "tray %s has %s", name, lack);
+	rk_err_hint(err, "racksh site discover %s says what is there; other hardware is taken on by racksh tray replace %s", name, name);
+	return RK_FAILED;
+}
+
 static int clean(struct rk_world *world, struct rk_step *step, struct rk_err *err)
 {
 	struct rk_hv_domain *domains;
@@ -207,7 +220,9 @@ static int clean(struct rk_world *world, struct rk_step *step, struct rk_err *er
 
 	for (size_t i = 0; !rc && i < n; i++)
 		rc = remove_domain(world, step, tray, &domains[i], err);
-	return rc ? rc : world->hv->ops->scrub(world->hv, tray, err);
+	if (!rc)
+		rc = world->hv->ops->scrub(world->hv, tray, err);
+	return rc ? rc : see_complete(world, step, tray, err);
 }
 
 static int see_empty(struct rk_world *world, struct rk_step *step, struct rk_err *err)
@@ -285,6 +300,16 @@ static int park_probe(struct rk_world *world, struct rk_step *step, int *ret, st
 	return rc;
 }
 
+/* A guest that is there, before it is stopped or started: without one of its devices it would not come up again. */
+static int see_devices(struct rk_world *world, struct rk_step *step, struct rk_err *err)
+{
+	struct rk_vm_job j;
+	struct rk_hv_domain domain;
+	int rc = rk_vm_job_domain(world, step, &j, &domain, err);
+
+	return rc || !domain.exists || !domain.xml ? rc : rk_check_hostdevs(world, step, &j, domain.xml, err);
+}
+
 static bool ran(const struct rk_step *step)
 {
 	return step->before && strstr(step->before, "\"ran\":1");
@@ -302,6 +327,7 @@ static int park_settle(struct rk_world *world, struct rk_step *step, bool undone
 
 const struct rk_step_kind rk_power_steps[] = {
 	{ .name = "vm.start", .summary = "start the guest", .deadline_ms = 600000, .probe = start_probe, .apply = start_apply, .undo = start_undo, .settle = scrub_settle },
+	{ .name = "vm.devices", .summary = "see that the tray has every device of the guest", .deadline_ms = 60000, .apply = see_devices },
 	{ .name = "vm.boot", .summary = "start the guest again", .deadline_ms = 600000, .probe = start_probe, .apply = start_apply },
 	{ .name = "vm.halt", .summary = "shut the guest down", .deadline_ms = 120000, .apply = halt, .settle = halt_settle },
 	{ .name = "vm.park", .summary = "stop the guest and see it dead", .deadline_ms = 120000, .probe = park_probe, .apply = stop, .undo = park_undo, .settle = park_settle },

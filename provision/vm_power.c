@@ -4,11 +4,11 @@
 
 /* Turning VMs on and off: every VM stands alone. */
 
-int rk_add_halt(struct rk_plan *plan, const char *vm, int grace_s, bool hard)
+int rk_add_halt(struct rk_plan *plan, const char *vm, int grace_s, bool hard, const int *deps, size_t n_deps)
 {
 	char *params RK_CLEANUP_FREE = rk_xasprintf("{\"vm\":\"%s\",\"grace_s\":%d,\"hard\":%d}", vm, grace_s, hard);
 
-	return rk_plan_add(plan, "vm.halt", vm, NULL, params, NULL, 0);
+	return rk_plan_add(plan, "vm.halt", vm, NULL, params, deps, n_deps);
 }
 
 /* After a boot the guest has the list it was born with, or the one it kept: it is told again. */
@@ -54,11 +54,18 @@ int rk_vm_power_plan(struct rk_world *world, const struct rk_power_request *q, s
 	}
 	*ret = rk_plan_new(rk_arena_printf(arena, "vm %s %s", q->verb, rk_nodeset_fold(arena, vms, q->n)));
 	for (size_t i = 0; i < q->n; i++) {
-		int at = q->off ? rk_add_halt(*ret, vms[i], q->grace_s, q->hard) : 0;
+		int seen = q->on ? rk_add_vm_step(*ret, "vm.devices", vms[i], NULL, NULL, 0) : 0;
+		int at = q->off ? rk_add_halt(*ret, vms[i], q->grace_s, q->hard, &seen, q->on) : seen;
 		if (q->on)
-			rk_add_boot(*ret, site, q->vms[i], &at, q->off, arena);
+			rk_add_boot(*ret, site, q->vms[i], &at, 1, arena);
 	}
 	return 0;
+}
+
+/* Steps that leave the guest as it was when they fail. */
+static bool harmless(const char *kind)
+{
+	return strcmp(kind, "vm.halt") == 0 || strcmp(kind, "vm.devices") == 0;
 }
 
 /* A guest that could not be asked may be on or off, and one that did not come up in full is not what it was: the store says neither. One that would
@@ -67,7 +74,7 @@ static bool left_open(const struct rk_step_row *step)
 {
 	bool failed = strcmp(step->state, "failed") == 0;
 
-	return strcmp(step->state, "unknown") == 0 || (failed && strcmp(step->kind, "vm.halt") != 0);
+	return strcmp(step->state, "unknown") == 0 || (failed && !harmless(step->kind));
 }
 
 int rk_finish_power(struct rk_world *world, int64_t op, const struct rk_jnode *params, enum rk_op_end end, struct rk_err *err)

@@ -277,7 +277,7 @@ static const struct rk_command rows[] = {
 	  .description = "The IMEX lists of the VMs that stay are written first, then the others are stopped and leave the partitions: up to here a failure rolls "
 			 "everything back, and with --confirm-within this is what waits. After that their drives are erased and their trays are free.\n\n" CONVERGES },
 	{ .noun = "cluster", .verb = "repair", .summary = "move VMs from bad trays to free ones in the same rack", .flags = RK_CMD_CHANGES | RK_CMD_DANGEROUS | RK_CMD_REMOTE,
-	  .args = RK_ARGS(CLUSTER, { .name = "VM", .type = RK_ARG_SEL_VMS, .repeated = true, .help = "these VMs; without any, those that failed or are on a cordoned, faulty or offline tray" }),
+	  .args = RK_ARGS(CLUSTER, { .name = "VM", .type = RK_ARG_SEL_VMS, .repeated = true, .help = "these VMs; without any, those that failed or are on a tray that is cordoned, faulty or offline, or lacks a GPU or HCA now" }),
 	  .columns = SHOW_COLUMNS, .run = repair, .examples = RK_EXAMPLES("cluster repair a", "cluster repair a a-02 -n"),
 	  .description = "The VM keeps its name and number and starts anew on the other tray, with a new address and empty drives. The new tray joins both "
 			 "partitions first, then the IMEX lists name it, then the old tray is drained, erased, taken out of the partitions and kept as faulty with the "
