@@ -361,11 +361,12 @@ int rk_export_check_slurm(const struct rk_export *e, const char *name, const cha
 		compare_blocks(&h, e);
 		compare_sizes(&h, e);
 	}
-	qsort(h.diffs.items, h.diffs.n, sizeof(*h.diffs.items), by_line);
 	*ret = rk_arena_array(arena, h.diffs.n + 1, sizeof(**ret));
 	*ret_n = h.diffs.n;
-	if (h.diffs.n)
+	if (h.diffs.n) {
+		qsort(h.diffs.items, h.diffs.n, sizeof(*h.diffs.items), by_line);
 		memcpy(*ret, h.diffs.items, h.diffs.n * sizeof(**ret));
+	}
 	free(h.blocks.items);
 	free(h.sizes.items);
 	free(h.diffs.items);
