@@ -149,11 +149,21 @@ static bool wants_empty_site(const char *example)
 	return false;
 }
 
+/* An example that awaits a confirmation leaves a process that watches its operation: the confirmation ends it. */
+static void end_watcher(const char *last)
+{
+	if (last && strstr(last, "--confirm-within"))
+		assert_int_equal(run("run.db", "table", "op confirm 2"), 0);
+}
+
 static int run_example(const char *format, const char *example)
 {
+	static const char *last;
 	bool saves = strstr(example, "--save evidence-a") != NULL;
 	static const char *const parts[] = { "run.db", "run.db-wal", "run.db-shm" };
 
+	end_watcher(last);
+	last = example;
 	for (size_t i = 0; i < RK_ARRAY_SIZE(parts); i++) {
 		char *path RK_CLEANUP_FREE = in_folder(parts[i]);
 		unlink(path);
