@@ -103,8 +103,8 @@ static int nvl_gone(struct rk_world *world, struct rk_step *step, int *ret, stru
 	return rc;
 }
 
-/* 1 when every wanted GPU is in partition id, whoever else is. */
-static int nvl_joined(struct rk_world *world, struct rk_step *step, int *ret, struct rk_err *err)
+/* 1 when each wanted GPU is (inside) or none is (!inside) in partition id, whoever else is. */
+static int nvl_each(struct rk_world *world, struct rk_step *step, bool inside, int *ret, struct rk_err *err)
 {
 	struct nvl_view view;
 	size_t n;
@@ -113,8 +113,13 @@ static int nvl_joined(struct rk_world *world, struct rk_step *step, int *ret, st
 
 	*ret = !rc;
 	for (size_t i = 0; !rc && i < n; i++)
-		*ret &= partition_of(&view, gpus[i]) == (int)rk_param_int(step, "id");
+		*ret &= (partition_of(&view, gpus[i]) == (int)rk_param_int(step, "id")) == inside;
 	return rc;
+}
+
+static int nvl_joined(struct rk_world *world, struct rk_step *step, int *ret, struct rk_err *err)
+{
+	return nvl_each(world, step, true, ret, err);
 }
 
 /* Remembers where each GPU is now. A GPU in a partition that is neither ours nor Default belongs to somebody else. */
@@ -331,18 +336,9 @@ static int drop_wanted(struct rk_world *world, struct rk_step *step, int rack, i
 	return rc;
 }
 
-/* 1 when no wanted GPU is in our partition. */
 static int nvl_left(struct rk_world *world, struct rk_step *step, int *ret, struct rk_err *err)
 {
-	struct nvl_view view;
-	size_t n;
-	uint64_t *gpus = rk_param_guids(step, "gpus", &n);
-	int rc = nvl_read(world, step, &view, err);
-
-	*ret = !rc;
-	for (size_t i = 0; !rc && i < n; i++)
-		*ret &= partition_of(&view, gpus[i]) != (int)rk_param_int(step, "id");
-	return rc;
+	return nvl_each(world, step, false, ret, err);
 }
 
 /* As nvl_undo: what is under way settles first. */
