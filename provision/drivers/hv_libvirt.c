@@ -621,6 +621,19 @@ static uint64_t physical_bytes(virStorageVolPtr volume)
 	return virStorageVolGetInfoFlags(volume, &info, VIR_STORAGE_VOL_GET_PHYSICAL) == 0 ? info.allocation : 0;
 }
 
+/* Ends a transfer that went so far with rc: only a finished stream is data on the host. stream may be NULL. Returns the transfer's rc. */
+static int end_stream(virStreamPtr stream, int rc)
+{
+	if (!stream)
+		return rc;
+	if (rc == 0)
+		rc = virStreamFinish(stream);
+	else
+		virStreamAbort(stream);
+	virStreamFree(stream);
+	return rc;
+}
+
 static int upload(virConnectPtr conn, virStorageVolPtr volume, const char *data, size_t len)
 {
 	virStreamPtr stream = virStreamNew(conn, 0);
@@ -633,13 +646,7 @@ static int upload(virConnectPtr conn, virStorageVolPtr volume, const char *data,
 		else
 			sent += (size_t)n;
 	}
-	if (rc == 0)
-		rc = virStreamFinish(stream);
-	else if (stream)
-		virStreamAbort(stream);
-	if (stream)
-		virStreamFree(stream);
-	return rc;
+	return end_stream(stream, rc);
 }
 
 static int lv_volume_put(struct rk_hv *hv, int tray, const char *pool_name, const char *name, const void *data, size_t len, struct rk_err *err)
@@ -688,13 +695,7 @@ static int upload_piece(virConnectPtr conn, virStorageVolPtr volume, int fd, uin
 		else
 			sent += (uint64_t)went;
 	}
-	if (rc == 0)
-		rc = virStreamFinish(stream);
-	else if (stream)
-		virStreamAbort(stream);
-	if (stream)
-		virStreamFree(stream);
-	return rc;
+	return end_stream(stream, rc);
 }
 
 /* Does the host have the same bytes there as the local file? */
