@@ -2,6 +2,18 @@
 
 #include "provision/cluster_impl.h"
 
+/* A misspelt name would keep nothing apart. It is enough that the later one of two names the other. */
+static int check_apart(const struct rk_site *site, const struct rk_spec *spec, struct rk_err *err)
+{
+	for (size_t i = 0; i < spec->placement.n_apart; i++)
+		if (rk_find_cluster(site, spec->placement.apart[i]) < 0) {
+			rk_err_set(err, RK_NOT_FOUND, "no cluster \"%s\" to be kept apart from", spec->placement.apart[i]);
+			rk_err_hint(err, "racksh cluster list; antiAffinity counts both ways, so the later one of two names the other");
+			return RK_NOT_FOUND;
+		}
+	return 0;
+}
+
 static int check_spec(const struct rk_site *site, const struct rk_spec *spec, const struct rk_size **ret_size, struct rk_err *err)
 {
 	*ret_size = rk_size_find(site, spec->size);
@@ -15,7 +27,7 @@ static int check_spec(const struct rk_site *site, const struct rk_spec *spec, co
 		rk_err_hint(err, "racksh image list");
 		return RK_NOT_FOUND;
 	}
-	return 0;
+	return check_apart(site, spec, err);
 }
 
 /* Ids for a new cluster: one partition per rack it touches, one PKey. */

@@ -34,6 +34,49 @@ static int write_name(struct rk_world *world, const struct rk_cluster *c, const 
 	return rc ? rc : rk_store_set_cluster_spec(world->store, to, rk_str_text(&text), NULL, err);
 }
 
+/* Others that are kept apart from it name it. */
+static int rename_in_others(struct rk_world *world, const char *from, const char *to, struct rk_arena *arena, struct rk_err *err)
+{
+	int rc = 0;
+
+	for (size_t i = 0; !rc && i < world->site->n_clusters; i++) {
+		const struct rk_cluster *c = &world->site->clusters[i];
+		struct rk_str text RK_CLEANUP_STR = RK_STR_INIT;
+		struct rk_spec *spec;
+		if (!rk_spec_keeps_apart(c->spec, from))
+			continue;
+		rc = rk_spec_parse(c->name, c->spec, strlen(c->spec), arena, &spec, err);
+		if (rc)
+			break;
+		for (size_t k = 0; k < spec->placement.n_apart; k++)
+			if (strcmp(spec->placement.apart[k], from) == 0)
+				spec->placement.apart[k] = to;
+		rk_spec_write(spec, &text);
+		rc = rk_store_set_cluster_spec(world->store, c->name, rk_str_text(&text), NULL, err);
+	}
+	return rc;
+}
+
+/* An operation writes the spec of its cluster when it ends, as it was planned. */
+static int held(const struct rk_cluster *c, struct rk_err *err)
+{
+	if (!c->op)
+		return 0;
+	rk_err_set(err, RK_CONFLICT, "cluster \"%s\" is held by operation %" PRId64, c->name, c->op);
+	rk_err_hint(err, "racksh op show %" PRId64, c->op);
+	return RK_CONFLICT;
+}
+
+static int all_idle(const struct rk_site *site, const struct rk_cluster *c, struct rk_err *err)
+{
+	int rc = held(c, err);
+
+	for (size_t i = 0; !rc && i < site->n_clusters; i++)
+		if (rk_spec_keeps_apart(site->clusters[i].spec, c->name))
+			rc = held(&site->clusters[i], err);
+	return rc;
+}
+
 static int rename_now(struct rk_world *world, const struct rk_cluster *c, const char *to, int64_t *ret_op, struct rk_err *err)
 {
 	struct rk_arena *arena RK_CLEANUP_ARENA = rk_arena_new();
@@ -47,6 +90,8 @@ static int rename_now(struct rk_world *world, const struct rk_cluster *c, const 
 		rc = rk_store_lease_take(world->store, thing, *ret_op, "rename", err);
 	if (!rc)
 		rc = write_name(world, c, to, arena, err);
+	if (!rc)
+		rc = rename_in_others(world, c->name, to, arena, err);
 	if (!rc)
 		rc = rk_store_op_set(world->store, *ret_op, "done", NULL, err);
 	if (!rc)
@@ -74,11 +119,8 @@ int rk_cluster_rename(struct rk_world *world, const char *from, const char *to, 
 	const struct rk_cluster *c = &world->site->clusters[at];
 	if (strcmp(from, to) == 0)
 		return 0;
-	if (c->op) {
-		rk_err_set(err, RK_CONFLICT, "cluster \"%s\" is held by operation %" PRId64, from, c->op);
-		rk_err_hint(err, "racksh op show %" PRId64, c->op);
-		return RK_CONFLICT;
-	}
-	int rc = rename_now(world, c, to, ret_op, err);
+	int rc = all_idle(world->site, c, err);
+	if (!rc)
+		rc = rename_now(world, c, to, ret_op, err);
 	return rc ? rc : rk_world_refresh(world, err);
 }

@@ -1,7 +1,7 @@
 /* Placement: pure function from (snapshot, spec) to (trays, reasons, what is left). Deterministic.
  *
  * Hard rules, in the order in which they are named as reasons: asked for (`racks`), size fits, rack not cordoned, no leak alarm (two leaking
- * trays), not reserved for others, enough trays (healthy, free, not cordoned, no leak, rail-complete, on the rack's InfiniBand fabric, at the
+ * trays), not reserved for others, no cluster that is kept apart from it (antiAffinity, both ways), enough trays (healthy, free, not cordoned, no leak, rail-complete, on the rack's InfiniBand fabric, at the
  * version baseline, spares kept), power and cooling budget, maxRacks, one InfiniBand fabric per cluster, tenant quota, trays that are reserved by
  * number. Clusters have no end, so a reservation of others counts from the moment it is made until it ends. */
 #pragma once
@@ -19,7 +19,7 @@ struct rk_place_reason {
 };
 /* A change that alone would make an infeasible placement possible. */
 struct rk_place_change {
-	const char *kind;                 /* count | segment | max_racks | racks | spares | uncordon | reservation | quota */
+	const char *kind;                 /* count | segment | max_racks | racks | spares | anti_affinity | uncordon | reservation | quota */
 	int value;                        /* count, segment, max_racks: what would fit; else 0 */
 	const char *objects;              /* uncordon: nodeset of trays or racks; reservation: "2,5"; else NULL */
 	const char *text;                 /* "uncordon r01-t[03-04]" */
@@ -41,6 +41,8 @@ struct rk_placement {
  * Not feasible is 0 with feasible = false; RK_INVALID/RK_NOT_FOUND only for bad input (unknown size, rack, tenant). */
 int rk_place(const struct rk_site *site, const struct rk_spec *spec, const struct rk_size *size, const int *keep, size_t n_keep,
 	     struct rk_arena *arena, struct rk_placement *ret, struct rk_err *err);
+/* Does the spec (JSON, or NULL) of a cluster say that it shares no rack with `cluster`? */
+bool rk_spec_keeps_apart(const char *spec_json, const char *cluster);
 /* RK_NO_CAPACITY with the limit or the size of what was asked for, and the suggestion as hint. */
 int rk_place_refused(const struct rk_spec *spec, const struct rk_placement *placement, struct rk_err *err);
 

@@ -44,7 +44,7 @@ struct rk_verdict {
 	int by_power;            /* VMs that the budget allows */
 };
 /* Rules that may be lifted to find out what is in the way. */
-enum { RK_LIFT_CORDONS = 1, RK_LIFT_RESERVATIONS = 2, RK_LIFT_SPARES = 4, RK_LIFT_RACKS = 8, RK_LIFT_MAX_RACKS = 16 };
+enum { RK_LIFT_CORDONS = 1, RK_LIFT_RESERVATIONS = 2, RK_LIFT_SPARES = 4, RK_LIFT_RACKS = 8, RK_LIFT_MAX_RACKS = 16, RK_LIFT_APART = 32 };
 
 struct rk_placer {
 	const struct rk_site *site;
@@ -63,6 +63,7 @@ struct rk_placer {
 	const char *baseline_text;
 	const char *last_versions, *last_outdated; /* what was said of the last tray: neighbours run the same */
 	int *group;              /* per rack: leaf group */
+	int *apart;              /* per rack: a cluster there with which this one shares no rack, or RK_NONE */
 	int *holder;             /* per rack: reservation of somebody else that ends last, or RK_NONE */
 	bool *mine;              /* per rack: reserved for the tenant */
 	struct rk_verdict *verdicts; /* per rack */
@@ -77,6 +78,8 @@ int rk_place_domain(const struct rk_profile *profile);
 void rk_placer_weigh(struct rk_placer *p);
 /* Reservations into holder and mine; the pool (place_reserve.c). */
 void rk_placer_reservations(struct rk_placer *p);
+/* Anti-affinity into apart (place_apart.c). */
+void rk_placer_apart(struct rk_placer *p);
 /* Chooses within one InfiniBand fabric, the one that needs the fewest racks. */
 bool rk_placer_choose(struct rk_placer *p, int count, int segment);
 bool rk_placer_fits(struct rk_placer *p, int count, int segment);

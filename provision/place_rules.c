@@ -157,6 +157,13 @@ static const char *holder_refusal(const struct rk_placer *p, int rack)
 			       rk_time_iso(r->to_unix_ms, until), (long long)r->id);
 }
 
+static const char *apart_refusal(const struct rk_placer *p, int rack)
+{
+	if (p->apart[rack] == RK_NONE || (p->lift & RK_LIFT_APART))
+		return NULL;
+	return rk_arena_printf(p->arena, "cluster %s is there, which is kept apart from this one", p->site->clusters[p->apart[rack]].name);
+}
+
 static const char *barrier(const struct rk_placer *p, int index)
 {
 	const struct rk_rack *rack = &p->site->racks[index];
@@ -169,7 +176,9 @@ static const char *barrier(const struct rk_placer *p, int index)
 		why = rk_arena_printf(p->arena, "cordoned: %s", rack->cordon);
 	if (!why)
 		why = leak_refusal(p, rack);
-	return why ? why : holder_refusal(p, index);
+	if (!why)
+		why = holder_refusal(p, index);
+	return why ? why : apart_refusal(p, index);
 }
 
 static int spares_of(const struct rk_placer *p, int rack)
@@ -237,6 +246,7 @@ static void prepare(struct rk_placer *p)
 	p->verdicts = rk_arena_array(p->arena, n + 1, sizeof(*p->verdicts));
 	p->fits = rk_arena_array(p->arena, p->site->n_trays + 1, sizeof(*p->fits));
 	find_groups(p);
+	rk_placer_apart(p);
 }
 
 void rk_placer_weigh(struct rk_placer *p)

@@ -76,6 +76,12 @@ static void no_spares(struct rk_placer *p, struct rk_placement *ret)
 		add(ret, "spares", 0, NULL, "give up the trays kept as spares");
 }
 
+static void side_by_side(struct rk_placer *p, struct rk_placement *ret)
+{
+	if (fits_with(p, RK_LIFT_APART))
+		add(ret, "anti_affinity", 0, NULL, "give up antiAffinity");
+}
+
 /* ---- cordons -------------------------------------------------------------------------------------------------------------------------- */
 
 static int cordons_of(const struct rk_site *site, const struct rk_rack *rack)
@@ -202,7 +208,7 @@ static const char *sentence(struct rk_placer *p, const struct rk_placement *ret)
 
 void rk_placer_suggest(struct rk_placer *p, struct rk_placement *ret)
 {
-	static void (*const tries[])(struct rk_placer *p, struct rk_placement *ret) = { more_racks, wider_racks, no_spares, uncordon, cancel_reservations };
+	static void (*const tries[])(struct rk_placer *p, struct rk_placement *ret) = { more_racks, wider_racks, no_spares, side_by_side, uncordon, cancel_reservations };
 
 	ret->changes = rk_arena_array(p->arena, CHANGES_MAX, sizeof(*ret->changes));
 	if (ret->limit) {

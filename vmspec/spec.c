@@ -120,6 +120,23 @@ static void check_word(struct reader *r, const struct rk_jnode *node, bool (*val
 		rk_diag_at(&r->diags, node, RK_AT_VALUE, "\"%s\" is no valid name of %s", node->text, what);
 }
 
+static void read_apart(struct reader *r, const struct rk_jnode *list)
+{
+	if (!list || list->type != RK_JARRAY)
+		return;
+	r->spec->placement.apart = rk_arena_array(r->arena, list->n, sizeof(char *));
+	if (list->n > RK_SPEC_APART_MAX)
+		rk_diag_at(&r->diags, list, RK_AT_VALUE, "more than %d clusters", RK_SPEC_APART_MAX);
+	RK_JEACH(it, list) {
+		if (!rk_jstr(it) || !rk_cluster_name_valid(it->text))
+			rk_diag_at(&r->diags, it, RK_AT_VALUE, "this is no name of a cluster");
+		else if (rk_streq(it->text, r->spec->name))
+			rk_diag_at(&r->diags, it, RK_AT_VALUE, "a cluster cannot be kept apart from itself");
+		else
+			r->spec->placement.apart[r->spec->placement.n_apart++] = text_of(r, it);
+	}
+}
+
 static void read_placement(struct reader *r, const struct rk_jnode *node)
 {
 	if (!fields(r, node, "placement", "\"placement\""))
@@ -132,6 +149,7 @@ static void read_placement(struct reader *r, const struct rk_jnode *node)
 	r->spec->placement.spares_per_rack = whole_of(r, node, "placement", "sparesPerRack", 0);
 	r->spec->placement.policy = (enum rk_policy)choice(r, node, "placement", "policy", RK_BEST_FIT);
 	r->spec->placement.racks = text_of(r, racks);
+	read_apart(r, rk_jget(node, "antiAffinity"));
 	if (rk_jstr(racks) && !strchr(racks->text, '@') && rk_nodeset_parse(racks->text, NULL, NULL, r->arena, &set, &err))
 		rk_diag_at(&r->diags, racks, RK_AT_VALUE, "%s", err.message);
 }
@@ -331,6 +349,25 @@ static void whole_key(struct rk_jw *w, const char *key, int value)
 	rk_jw_i64(w, value);
 }
 
+static void write_placement(struct rk_jw *w, const struct rk_spec *spec)
+{
+	rk_jw_key(w, "placement");
+	rk_jw_object(w);
+	whole_key(w, "segment", spec->placement.segment);
+	text_key(w, "racks", spec->placement.racks);
+	whole_key(w, "maxRacks", spec->placement.max_racks);
+	whole_key(w, "sparesPerRack", spec->placement.spares_per_rack);
+	text_key(w, "policy", rk_spec_key("placement", "policy")->words[spec->placement.policy]);
+	if (spec->placement.n_apart) {
+		rk_jw_key(w, "antiAffinity");
+		rk_jw_array(w);
+		for (size_t i = 0; i < spec->placement.n_apart; i++)
+			rk_jw_str(w, spec->placement.apart[i]);
+		rk_jw_end(w);
+	}
+	rk_jw_end(w);
+}
+
 static void write_ssh(struct rk_jw *w, const struct rk_spec *spec)
 {
 	rk_jw_key(w, "ssh");
@@ -386,14 +423,7 @@ void rk_spec_write(const struct rk_spec *spec, struct rk_str *out)
 	text_key(&w, "size", spec->size);
 	whole_key(&w, "count", spec->count);
 	text_key(&w, "image", spec->image);
-	rk_jw_key(&w, "placement");
-	rk_jw_object(&w);
-	whole_key(&w, "segment", spec->placement.segment);
-	text_key(&w, "racks", spec->placement.racks);
-	whole_key(&w, "maxRacks", spec->placement.max_racks);
-	whole_key(&w, "sparesPerRack", spec->placement.spares_per_rack);
-	text_key(&w, "policy", rk_spec_key("placement", "policy")->words[spec->placement.policy]);
-	rk_jw_end(&w);
+	write_placement(&w, spec);
 	write_ssh(&w, spec);
 	write_cloud_init(&w, spec);
 	write_fabrics(&w, spec);

@@ -21,6 +21,7 @@ const struct rk_spec_key rk_spec_keys[] = {
 	{ "placement", "maxRacks", RK_JNUMBER, false, 1, RK_SPEC_COUNT_MAX, NULL, NULL, NULL, "at most so many racks; by default any number" },
 	{ "placement", "sparesPerRack", RK_JNUMBER, false, 0, 1000, NULL, NULL, "0", "trays kept free in each rack for repair" },
 	{ "placement", "policy", RK_JSTRING, false, 0, 0, WORDS("best-fit", "spread", "first-fit"), NULL, "\"best-fit\"", "which racks are preferred" },
+	{ "placement", "antiAffinity", RK_JARRAY, false, 0, RK_SPEC_APART_MAX, NULL, NAME, "[]", "clusters with which it shares no rack; counts both ways" },
 	{ "", "ssh", RK_JOBJECT, false, 0, 0, NULL, NULL, NULL, "who may log in" },
 	{ "ssh", "user", RK_JSTRING, false, 0, 0, NULL, "^[a-z_][a-z0-9_-]{0,31}$", "\"root\"", "user that is made in the guest" },
 	{ "ssh", "authorizedKeys", RK_JARRAY, false, 0, RK_SPEC_KEYS_MAX, NULL, "^(ssh|ecdsa|sk)-[a-z0-9@.-]+ [A-Za-z0-9+/=]+( .*)?$", "[]", "public SSH keys, one line each" },

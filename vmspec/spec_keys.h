@@ -2,7 +2,7 @@
 #pragma once
 #include "inventory/base/json.h"
 
-enum { RK_SPEC_COUNT_MAX = 100000, RK_SPEC_KEYS_MAX = 64, RK_SPEC_USER_DATA_MAX = 64 << 10, RK_SPEC_NAME_MAX = 48 };
+enum { RK_SPEC_COUNT_MAX = 100000, RK_SPEC_KEYS_MAX = 64, RK_SPEC_USER_DATA_MAX = 64 << 10, RK_SPEC_NAME_MAX = 48, RK_SPEC_APART_MAX = 64 };
 
 struct rk_spec_key {
 	const char *object;         /* "" for the spec itself, else the key of the object it is in */

@@ -45,6 +45,7 @@ struct rk_spec {
 		int max_racks;            /* 0: no limit */
 		int spares_per_rack;
 		enum rk_policy policy;
+		const char **apart; size_t n_apart; /* antiAffinity: clusters with which it shares no rack */
 	} placement;
 	struct {
 		const char *user;

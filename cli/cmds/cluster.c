@@ -283,10 +283,11 @@ static const struct rk_command rows[] = {
 			 "partitions first, then the IMEX lists name it, then the old tray is drained, erased, taken out of the partitions and kept as faulty with the "
 			 "reason (racksh tray uncordon after it was mended). Without a free tray in the rack: code 5 and what would be needed.\n\n" CONVERGES
 			 "A VM that was moved already stays where it is while nothing is wrong with its tray." },
-	{ .noun = "cluster", .verb = "rename", .summary = "give a cluster and its VMs another name", .flags = RK_CMD_CHANGES, .columns = SHOW_COLUMNS, .run = rename_cluster,
+	{ .noun = "cluster", .verb = "rename", .summary = "give a cluster and its VMs another name", .flags = RK_CMD_CHANGES | RK_CMD_DANGEROUS, .columns = SHOW_COLUMNS, .run = rename_cluster,
 	  .args = RK_ARGS(CLUSTER, { .name = "NAME", .type = RK_ARG_TEXT, .required = true, .help = "new name" }), .examples = RK_EXAMPLES("cluster rename a b"),
 	  .description = "Nothing is interrupted: domains, volumes, guests and partitions that are there keep the name they were made with on their hosts and "
-			 "managers, because a domain that runs cannot be renamed; VMs that are made later have the new one everywhere." },
+			 "managers, because a domain that runs cannot be renamed and its hostname was in the seed of its first boot; VMs that are made later have "
+			 "the new one everywhere. The old name is free for another cluster. Specs that keep clusters apart from this one follow." },
 	{ .noun = "cluster", .verb = "delete", .summary = "delete a cluster and give back everything it held", .args = CLUSTER_ARG,
 	  .flags = RK_CMD_CHANGES | RK_CMD_DANGEROUS | RK_CMD_REMOTE,
 	  .description = "Guests are seen dead before anything is released, and drives erased before a tray is free. A tray whose erase failed becomes faulty, not free. "

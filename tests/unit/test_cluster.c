@@ -418,6 +418,34 @@ static void a_renamed_cluster_goes_on(void **state)
 	assert_consistent(f);
 }
 
+static void clusters_kept_apart_stay_apart_when_they_grow_and_are_renamed(void **state)
+{
+	struct fixture *f = *state;
+	struct rk_err why RK_CLEANUP_ERR = RK_ERR_INIT;
+	const char *apart[] = { "aa" };
+	int64_t op;
+
+	struct rk_spec *spec = spec_of(f->arena, "b", "u", 2, 1, false);
+	spec->placement.apart = apart;
+	spec->placement.n_apart = 1;
+	assert_int_equal(rk_cluster_create(&f->world, spec, &op, &why), RK_NOT_FOUND);
+	assert_string_equal(why.message, "no cluster \"aa\" to be kept apart from");
+	create(f, "a", 1, false);
+	apart[0] = "a";
+	OK(rk_cluster_create(&f->world, spec, &op, err));
+	assert_string_equal(tray_of(f, "a-01"), "r1-t01");
+	assert_string_equal(tray_of(f, "b-01"), "r2-t01");
+	assert_string_equal(tray_of(f, "b-02"), "r2-t02");
+	OK(rk_cluster_rename(&f->world, "a", "z", &op, err));
+	OK(rk_cluster_resize(&f->world, "z", 4, true, &op, err));
+	assert_string_equal(tray_of(f, "z-04"), "r1-t04");
+	rk_err_clear(&why);
+	assert_int_equal(rk_cluster_resize(&f->world, "z", 5, true, &op, &why), RK_NO_CAPACITY);
+	assert_non_null(strstr(why.hint, "give up antiAffinity"));
+	OK(rk_cluster_create(&f->world, (apart[0] = "z", spec), &op, err));
+	assert_consistent(f);
+}
+
 #define WITH_TWIN(test) cmocka_unit_test_setup_teardown(test, setup, teardown)
 
 int main(void)
@@ -442,6 +470,7 @@ int main(void)
 		WITH_TWIN(a_tray_in_use_can_be_cordoned),
 		WITH_TWIN(drift_has_a_way_back),
 		WITH_TWIN(a_renamed_cluster_goes_on),
+		WITH_TWIN(clusters_kept_apart_stay_apart_when_they_grow_and_are_renamed),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -41,7 +41,7 @@ static struct rk_spec *must_parse(const char *text, struct rk_arena *arena)
 #define HEAD START("a") "'size':'nd128isr-gb300-v6','count':36,'image':'ubuntu-24.04-gb300'"
 
 static const char whole[] =
-	HEAD ",\n'placement':{'segment':18,'racks':'r[01-16]','maxRacks':2,'sparesPerRack':1,'policy':'spread'},\n"
+	HEAD ",\n'placement':{'segment':18,'racks':'r[01-16]','maxRacks':2,'sparesPerRack':1,'policy':'spread','antiAffinity':['b','c']},\n"
 	     "'ssh':{'user':'ops','authorizedKeys':['ssh-ed25519 AAAA ops@console','ssh-rsa BBBB']},\n"
 	     "'nvlink':{'resiliency':'user_action','multicastGroups':9},\n"
 	     "'infiniband':{'pkey':'0x0123','membership':'limited'},\n"
@@ -94,6 +94,8 @@ static void every_key_reaches_its_field(void **state)
 	assert_int_equal(s->placement.max_racks, 2);
 	assert_int_equal(s->placement.spares_per_rack, 1);
 	assert_int_equal(s->placement.policy, RK_SPREAD);
+	assert_int_equal(s->placement.n_apart, 2);
+	assert_string_equal(s->placement.apart[1], "c");
 	assert_string_equal(s->ssh.user, "ops");
 	assert_int_equal(s->ssh.n_keys, 2);
 	assert_string_equal(s->ssh.keys[0], "ssh-ed25519 AAAA ops@console");
@@ -118,6 +120,7 @@ static void absent_keys_have_the_documented_defaults(void **state)
 	assert_int_equal(s->placement.max_racks, 0);
 	assert_int_equal(s->placement.spares_per_rack, 0);
 	assert_int_equal(s->placement.policy, RK_BEST_FIT);
+	assert_int_equal(s->placement.n_apart, 0);
 	assert_string_equal(s->ssh.user, "root");
 	assert_int_equal(s->ssh.n_keys, 0);
 	assert_string_equal(s->nvlink.resiliency, "full_bandwidth");
@@ -221,6 +224,14 @@ static void numbers_outside_their_limits_are_refused(void **state)
 	}
 }
 
+static void a_cluster_is_kept_apart_from_others_that_have_a_name(void **state)
+{
+	(void)state;
+	PROBLEMS(HEAD ",\n'placement':{'antiAffinity':['b','a','b-01',1]}}", "3:34: a cluster cannot be kept apart from itself",
+		 "3:38: this is no name of a cluster", "3:45: this is no name of a cluster");
+	PROBLEMS(HEAD ",\n'placement':{'antiAffinity':'b'}}", "3:29: \"antiAffinity\" must be an array");
+}
+
 static void names_that_cannot_be_told_from_a_vm_are_refused(void **state)
 {
 	static const struct {
@@ -317,6 +328,8 @@ static void what_is_written_parses_to_the_same_spec(void **state)
 	assert_int_equal(rk_spec_parse("w", text.text, text.len, arena, &again, NULL), 0);
 	assert_int_equal(again->placement.policy, RK_SPREAD);
 	assert_int_equal(again->placement.spares_per_rack, 1);
+	assert_int_equal(again->placement.n_apart, 2);
+	assert_string_equal(again->placement.apart[0], "b");
 	assert_int_equal(again->nvlink.multicast_groups, 9);
 	assert_int_equal(again->infiniband.pkey, 0x123);
 	assert_string_equal(again->ssh.keys[1], "ssh-rsa BBBB");
@@ -419,6 +432,7 @@ int main(void)
 		cmocka_unit_test(a_single_problem_is_the_message_and_its_hint),
 		cmocka_unit_test(syntax_errors_have_a_place_too),
 		cmocka_unit_test(numbers_outside_their_limits_are_refused),
+		cmocka_unit_test(a_cluster_is_kept_apart_from_others_that_have_a_name),
 		cmocka_unit_test(names_that_cannot_be_told_from_a_vm_are_refused),
 		cmocka_unit_test(users_and_keys_that_could_break_out_of_a_file_are_refused),
 		cmocka_unit_test(tenants_and_images_need_the_names_a_site_file_can_give_them),
