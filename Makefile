@@ -31,7 +31,8 @@ ALL_CFLAGS = -std=gnu17 -D_GNU_SOURCE -I. -I$(BUILD)/gen $(WARN) $(HARDEN) $(CFL
 ALL_LDFLAGS = -pie -Wl,-z,relro,-z,now $(LDFLAGS) $(SANFLAGS)
 LIBS = $(PKG_LIBS) -lpthread -lm
 
-SRCS := $(shell find cli provision vmspec inventory -name '*.c' | sort)
+# What is in remote/ is no part of racksh: it is sent to other hosts.
+SRCS := $(shell find cli provision vmspec inventory -name '*.c' ! -path '*/remote/*' | sort)
 MAIN := cli/main.c
 OBJS := $(patsubst %.c,$(BUILD)/%.o,$(filter-out $(MAIN),$(SRCS)))
 UNIT := $(patsubst %.c,$(BUILD)/%,$(sort $(wildcard tests/unit/test_*.c)))
@@ -39,7 +40,7 @@ BENCH := $(patsubst %.c,$(BUILD)/%,$(sort $(wildcard tests/bench/bench_*.c)))
 FUZZ := $(patsubst %.c,$(BUILD)/%,$(sort $(wildcard tests/fuzz/fuzz_*.c)))
 
 # Data files (profiles, sizes, SQL) become string constants of build/gen/data.c, so that racksh stays one file.
-DATA := $(sort $(wildcard inventory/profiles/*.json vmspec/sizes/*.json vmspec/*.json provision/health/profiles/*.json provision/counters/*.json cli/tutorial/*))
+DATA := $(sort $(wildcard inventory/profiles/*.json vmspec/sizes/*.json vmspec/*.json provision/health/profiles/*.json provision/counters/*.json cli/tutorial/* provision/drivers/remote/*.c)) $(BUILD)/gen/ib_pkeys
 
 all: $(BUILD)/racksh man
 
@@ -55,7 +56,12 @@ $(BUILD)/%.o: %.c Makefile
 
 $(BUILD)/gen/data.c: $(DATA) tests/embed.sh Makefile
 	@mkdir -p $(@D)
-	tests/embed.sh $(DATA) > $@.tmp && mv $@.tmp $@
+	tests/embed.sh $(BUILD)/ $(DATA) > $@.tmp && mv $@.tmp $@
+
+# Sent to the hosts of subnet managers: as plain as can be, whatever racksh is built with.
+$(BUILD)/gen/ib_pkeys: provision/drivers/remote/ib_pkeys.c Makefile
+	@mkdir -p $(@D)
+	@echo "  CC $@"; $(CC) -std=gnu17 -D_GNU_SOURCE $(WARN) -O2 -s -o $@ $< -ldl
 
 $(BUILD)/gen/data.o: $(BUILD)/gen/data.c
 	@echo "  CC $@"; $(CC) $(ALL_CFLAGS) -c -o $@ $<

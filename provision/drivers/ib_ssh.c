@@ -194,7 +194,7 @@ static struct rk_map *linked_ports(struct rk_ib_ssh *s, struct rk_arena *arena)
 	return linked;
 }
 
-static const char link_down[] = "the port is not in the fabric: its link is down";
+const char rk_ib_link_down[] = "the port is not in the fabric: its link is down";
 
 static void find_down(struct rk_ib_ssh *s, struct rk_ib_port *ports, size_t n, struct rk_arena *arena)
 {
@@ -207,7 +207,7 @@ static void find_down(struct rk_ib_ssh *s, struct rk_ib_port *ports, size_t n, s
 	for (size_t i = 0; linked && i < n; i++)
 		if (!ports[i].known && !rk_map_get_u64(linked, ports[i].guid, NULL)) {
 			ports[i].down = true;
-			ports[i].why = link_down;
+			ports[i].why = rk_ib_link_down;
 		}
 }
 
@@ -257,7 +257,7 @@ int rk_ib_ssh_counters(struct rk_ib_ssh *s, const uint64_t *guids, size_t n, str
 	for (size_t i = 0; linked && i < n; i++)
 		if (!ret[i].known && !rk_map_get_u64(linked, guids[i], NULL)) {
 			ret[i].down = true;
-			ret[i].why = link_down;
+			ret[i].why = rk_ib_link_down;
 		}
 	return rk_ib_ssh_finish(s, rc, err);
 }
@@ -293,7 +293,8 @@ static void name_old_tools(struct rk_ib_ssh *s, struct rk_ib_port *ports, size_t
 	rk_ssh_result_clear(&r);
 }
 
-int rk_ib_ssh_tables_locked(struct rk_ib_ssh *s, const uint64_t *guids, size_t n, struct rk_arena *arena, struct rk_ib_port *ret, struct rk_err *err)
+/* Port by port with smpquery: the slow way, where nothing else runs. */
+static int query_tables(struct rk_ib_ssh *s, const uint64_t *guids, size_t n, struct rk_arena *arena, struct rk_ib_port *ret, struct rk_err *err)
 {
 	struct rk_str list RK_CLEANUP_STR = RK_STR_INIT;
 	const char *mark = rk_nonce(arena), *argv[] = { "sh", "-c", tables_script, "racksh", mark, NULL };
@@ -301,8 +302,6 @@ int rk_ib_ssh_tables_locked(struct rk_ib_ssh *s, const uint64_t *guids, size_t n
 
 	for (size_t i = 0; i < n; i++)
 		ret[i] = (struct rk_ib_port){ .guid = guids[i] };
-	if (n == 0)
-		return 0;
 	guid_lines(guids, n, &list);
 	int rc = rk_ib_ssh_run_any(s, 60000 + (int)n * MS_PER_PORT, argv, rk_str_text(&list), list.len, &r, err);
 	/* Answers that came before a time-out are as good as any. */
@@ -315,6 +314,18 @@ int rk_ib_ssh_tables_locked(struct rk_ib_ssh *s, const uint64_t *guids, size_t n
 		find_down(s, ret, n, arena);
 		name_old_tools(s, ret, n, arena);
 	}
+	return rc;
+}
+
+int rk_ib_ssh_tables_locked(struct rk_ib_ssh *s, const uint64_t *guids, size_t n, struct rk_arena *arena, struct rk_ib_port *ret, struct rk_err *err)
+{
+	struct rk_err ignored RK_CLEANUP_ERR = RK_ERR_INIT;
+	int rc = n ? rk_ib_reader_tables(s, guids, n, arena, ret, &ignored) : 0;
+
+	if (rc == RK_NOT_FOUND)
+		return query_tables(s, guids, n, arena, ret, err);
+	if (rc)
+		rk_err_move(err, &ignored);
 	return rc;
 }
 

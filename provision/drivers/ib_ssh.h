@@ -12,6 +12,7 @@ struct rk_ib_ssh {                        /* of one fabric */
 	int fabric;
 	pthread_mutex_t lock;             /* one command at a time */
 	struct rk_session session;
+	size_t way;                       /* how the reader of whole fabrics gets to the host (ib_reader.c); what did not work is not tried again */
 };
 void rk_ib_ssh_init(struct rk_ib_ssh *s, const struct rk_driver_env *env, const struct rk_ib *ib, int fabric);
 void rk_ib_ssh_clear(struct rk_ib_ssh *s);
@@ -29,6 +30,9 @@ const char *rk_nonce(struct rk_arena *arena);
 /* As in struct rk_ib_ops; they take the lock, but the _locked one. */
 int rk_ib_ssh_tables(struct rk_ib_ssh *s, const uint64_t *guids, size_t n, struct rk_arena *arena, struct rk_ib_port *ret, struct rk_err *err);
 int rk_ib_ssh_tables_locked(struct rk_ib_ssh *s, const uint64_t *guids, size_t n, struct rk_arena *arena, struct rk_ib_port *ret, struct rk_err *err);
+/* All tables of the fabric in one go, with the lock held. RK_NOT_FOUND: that cannot be done there. */
+int rk_ib_reader_tables(struct rk_ib_ssh *s, const uint64_t *guids, size_t n, struct rk_arena *arena, struct rk_ib_port *ret, struct rk_err *err);
+extern const char rk_ib_link_down[];      /* why of a port that is down */
 int rk_ib_ssh_paths(struct rk_ib_ssh *s, struct rk_ib_path *paths, size_t n, struct rk_arena *arena, struct rk_err *err);
 int rk_ib_ssh_counters(struct rk_ib_ssh *s, const uint64_t *guids, size_t n, struct rk_arena *arena, struct rk_ib_reading *ret, struct rk_err *err);
 int rk_ib_ssh_discover(struct rk_ib_ssh *s, struct rk_arena *arena, const char **ret, struct rk_err *err);

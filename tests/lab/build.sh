@@ -30,6 +30,9 @@ kept() {
 	[ -d "$LAB_CACHE/$name" ]
 }
 
+# Programs that racksh sends to hosts. In the lab they are installed there, since they have to be run on the simulated fabric.
+REMOTE=$LAB_HOME/../../provision/drivers/remote
+
 umad2sim() { find /usr/lib -name libumad2sim.so -print -quit; }
 
 compile_into() {
@@ -38,7 +41,8 @@ compile_into() {
 		"${cc[@]}" -o "$1/simhw" "$src/simhw.c" "$src/nvstate.c" &&
 		"${cc[@]}" -o "$1/mkseed" "$src/mkseed.c" -lisofs &&
 		"${cc[@]}" -shared -fPIC -o "$1/killat.so" "$src/killat.c" &&
-		"${cc[@]}" -DUMAD2SIM="\"$(umad2sim)\"" -o "$1/ibrun" "$src/ibrun.c"
+		"${cc[@]}" -DUMAD2SIM="\"$(umad2sim)\"" -o "$1/ibrun" "$src/ibrun.c" &&
+		"${cc[@]}" -o "$1/racksh-ib-pkeys" "$REMOTE/ib_pkeys.c" -ldl
 }
 
 # The newest kernel package, unpacked as far as needed. The bare kernel starts three times faster under emulation than the compressed one.
@@ -118,7 +122,7 @@ image_into() {
 # Sets LAB_BIN and LAB_IMAGE.
 build_all() {
 	local name kernel
-	name=$(content_name bin "$LAB_HOME/src" "$LAB_HOME/build.sh")
+	name=$(content_name bin "$LAB_HOME/src" "$LAB_HOME/build.sh" "$REMOTE")
 	LAB_BIN=${RACKSH_LAB_BUILD:-$LAB_CACHE}/$name
 	LAB_CACHE=${RACKSH_LAB_BUILD:-$LAB_CACHE} kept "$name" compile_into || return
 	kernel=$(find "$LAB_CACHE" -maxdepth 1 -name 'kernel-*' -print -quit 2>/dev/null)

@@ -1,7 +1,7 @@
 # shellcheck shell=bash
 # What is reached over SSH: the host of the subnet manager and the NVLink switch. Real sshd, each with an address of its own.
 
-SM_TOOLS=(smpquery saquery ibnetdiscover iblinkinfo perfquery sminfo ibstat ibqueryerrors ibportstate ibhosts ibswitches)
+SM_TOOLS=(smpquery saquery ibnetdiscover iblinkinfo perfquery sminfo ibstat ibqueryerrors ibportstate ibhosts ibswitches racksh-ib-pkeys)
 
 make_keys() {
 	ssh-keygen -q -t ed25519 -N '' -C lab -f "$RUN/ssh/id_ed25519" || return

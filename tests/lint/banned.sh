@@ -31,8 +31,8 @@ sources() {
 	refuse 'disabled code' '^[[:space:]]*#[[:space:]]*if[[:space:]]+0' $code
 }
 
-# Only the writers of cli/ print to stdout.
-if found=$(grep -rnE --include='*.[ch]' '(^|[^_[:alnum:]])(printf|puts|putchar)[[:space:]]*\(' provision vmspec inventory cli/cmds); then
+# Only the writers of cli/ print to stdout, and the programs that are sent to other hosts.
+if found=$(grep -rnE --include='*.[ch]' --exclude-dir=remote '(^|[^_[:alnum:]])(printf|puts|putchar)[[:space:]]*\(' provision vmspec inventory cli/cmds); then
 	printf 'prints to stdout outside the writers of cli/:\n%s\n' "$found"
 	problems=1
 fi

@@ -48,6 +48,12 @@ static void find_tool(const char *name, char *path, size_t size)
 		if (access(path, X_OK) == 0)
 			return;
 	}
+	/* What is not of the system lies beside this program. */
+	ssize_t n = readlink("/proc/self/exe", path, size - 1);
+	path[n > 0 ? n : 0] = '\0';
+	char *slash = strrchr(path, '/');
+	if (slash)
+		snprintf(slash + 1, size - (size_t)(slash + 1 - path), "%s", name);
 }
 
 static void child(const char *path, char **argv, int err, pid_t parent)
