@@ -2,9 +2,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "inventory/base/map.h"
 #include "inventory/base/str.h"
-#include "inventory/topology.h"
+#include "inventory/topology_impl.h"
 
 /* A fabric against what it was when it was accepted: cables by the GUIDs and ports of their ends. */
 
@@ -106,22 +105,12 @@ static void report_moved(struct compare *c, const struct rk_iblink *was, const s
 		    "these two changed places since the fabric was accepted: the first goes to \"%s\" now", end_text(c, &c->is, is->peer, is->peer_port));
 }
 
-/* The end from which a cable is judged: the lower node's by level, so that a cable is told by its host or leaf. */
-static bool told_here(const struct side *s, const struct rk_iblink *l)
-{
-	const struct rk_ibnode *a = &s->t->nodes[l->node], *b = &s->t->nodes[l->peer];
-
-	if (a->level != b->level)
-		return a->level < b->level || !b->n_links;
-	return a->guid < b->guid || (a->guid == b->guid && l->port <= l->peer_port);
-}
-
 static void compare_cables(struct compare *c)
 {
 	for (size_t i = 0; i < c->was.t->n_links; i++) {
 		const struct rk_iblink *was = &c->was.t->links[i];
 		uint64_t here = guid_of(&c->was, was->node), there = guid_of(&c->was, was->peer);
-		if (!told_here(&c->was, was) || !node_of(&c->is, here) || !node_of(&c->is, there))
+		if (!rk_topology_told_here(c->was.t, was) || !node_of(&c->is, here) || !node_of(&c->is, there))
 			continue;
 		const struct rk_iblink *is = link_at(&c->is, here, was->port);
 		if (same_end(c, was, is))
@@ -135,7 +124,7 @@ static void compare_cables(struct compare *c)
 	for (size_t i = 0; i < c->is.t->n_links; i++) {
 		const struct rk_iblink *is = &c->is.t->links[i];
 		uint64_t here = guid_of(&c->is, is->node), there = guid_of(&c->is, is->peer);
-		if (told_here(&c->is, is) && node_of(&c->was, here) && node_of(&c->was, there) && !link_at(&c->was, here, is->port) && !link_at(&c->was, there, is->peer_port))
+		if (rk_topology_told_here(c->is.t, is) && node_of(&c->was, here) && node_of(&c->was, there) && !link_at(&c->was, here, is->port) && !link_at(&c->was, there, is->peer_port))
 			add(c, "new", end_text(c, &c->is, is->node, is->port), "accept the fabric as it is: racksh ib import --accept",
 			    "the cable to \"%s\" was not there when the fabric was accepted", end_text(c, &c->is, is->peer, is->peer_port));
 	}

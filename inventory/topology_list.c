@@ -1,11 +1,6 @@
-#include "inventory/topology.h"
+#include "inventory/topology_impl.h"
 
 /* A fabric as lists for people: its switches, and each cable once. */
-
-static bool is_hca(const struct rk_ibnode *node)
-{
-	return !node->is_switch && !node->service;
-}
 
 void rk_topology_switches(const struct rk_topology *t, struct rk_arena *arena, struct rk_ibswitch **ret, size_t *ret_n)
 {
@@ -20,7 +15,7 @@ void rk_topology_switches(const struct rk_topology *t, struct rk_arena *arena, s
 		*s = (struct rk_ibswitch){ .name = rk_arena_strdup(arena, node->description), .guid = node->guid, .level = node->level, .ports = node->ports };
 		for (int k = node->first_link; k < node->first_link + node->n_links; k++) {
 			const struct rk_ibnode *peer = &t->nodes[t->links[k].peer];
-			s->hosts += is_hca(peer);
+			s->hosts += rk_topology_is_hca(peer);
 			s->up += peer->is_switch && peer->level > node->level;
 			s->down += peer->is_switch && peer->level < node->level;
 		}

@@ -17,6 +17,7 @@ suites() {
 		tests/lab/job-tests.sh
 		tests/lab/opensm-tests.sh
 		tests/lab/discover-tests.sh
+		tests/lab/topology-tests.sh
 		tests/lab/hosts-tests.sh
 		tests/lab/selftest.sh
 		tests/lab/lint-vs-opensm.sh
