@@ -21,7 +21,7 @@ void rk_vm_row_on(const struct rk_site *site, int tray, struct rk_vm_row *ret)
 		ret->ports[h] = site->hcas[t->first_hca + h].port_guid;
 }
 
-int rk_reserve_vm(struct rk_world *world, const struct rk_layout *l, const struct rk_member *m, int generation, int64_t op, struct rk_err *err)
+int rk_reserve_vm(struct rk_world *world, const struct rk_layout *l, const struct rk_member *m, int generation, struct rk_err *err)
 {
 	char *private_key RK_CLEANUP_FREE = NULL, *public_key RK_CLEANUP_FREE = NULL;
 	struct rk_vm_row row;
@@ -32,7 +32,7 @@ int rk_reserve_vm(struct rk_world *world, const struct rk_layout *l, const struc
 	row.vm.number = m->number;
 	row.vm.generation = generation;
 	row.vm.address = m->address;
-	row.vm.uuid = rk_vm_uuid(l->arena, l->site->name, l->cluster, rk_arena_printf(l->arena, "%s/%" PRId64, m->vm, op), generation);
+	row.vm.uuid = rk_vm_new_uuid(l->arena, l->site, l->cluster, m->vm, generation);
 	row.vm.mac = rk_vm_mac(l->arena, row.vm.uuid);
 	int rc = m->address ? 0 : rk_store_free_address(l->site, l->n, l->arena, &row.vm.address, err);
 	if (!rc)
@@ -198,7 +198,7 @@ static int reserve(struct rk_world *world, const struct rk_change *change, int64
 	};
 	int rc = rk_store_add_cluster(world->store, &row, err);
 	for (size_t i = 0; !rc && i < l->n; i++)
-		rc = rk_reserve_vm(world, l, &l->members[i], 1, op, err);
+		rc = rk_reserve_vm(world, l, &l->members[i], 1, err);
 	for (size_t r = 0; !rc && r < l->site->n_racks; r++)
 		if (l->nvl_ids[r])
 			rc = rk_store_add_nvl_partition(world->store, l->site->racks[r].name, l->nvl_ids[r], spec->name, spec->name, err);

@@ -50,7 +50,7 @@ struct rk_vm_row {
 };
 void rk_vm_row_on(const struct rk_site *site, int tray, struct rk_vm_row *ret);
 /* Writes the row of a new VM, or (generation above 1) moves the one of this name to the member's tray. */
-int rk_reserve_vm(struct rk_world *world, const struct rk_layout *l, const struct rk_member *m, int generation, int64_t op, struct rk_err *err);
+int rk_reserve_vm(struct rk_world *world, const struct rk_layout *l, const struct rk_member *m, int generation, struct rk_err *err);
 
 /* Spec and size of an existing cluster; what of the spec the partitions are made of goes into the layout. */
 int rk_cluster_spec(const struct rk_cluster *c, struct rk_layout *l, struct rk_spec **ret, const struct rk_size **ret_size, struct rk_err *err);

@@ -381,7 +381,7 @@ static int reserve(struct rk_world *world, const struct rk_change *change, int64
 		if (!rc)
 			rc = keep_old(world, p, vm, op, err);
 		if (!rc)
-			rc = rk_reserve_vm(world, &p->l, &p->l.members[i], vm->generation + 1, op, err);
+			rc = rk_reserve_vm(world, &p->l, &p->l.members[i], vm->generation + 1, err);
 	}
 	return rc;
 }

@@ -363,7 +363,7 @@ static int reserve_more(struct rk_world *world, const struct rk_change *change, 
 	int rc = hold(world, change, op, err);
 
 	for (size_t i = 0; !rc && i < l->n; i++)
-		rc = rk_reserve_vm(world, l, &l->members[i], 1, op, err);
+		rc = rk_reserve_vm(world, l, &l->members[i], 1, err);
 	for (size_t r = 0; !rc && r < l->site->n_racks; r++)
 		if (z->new_ids[r])
 			rc = rk_store_add_nvl_partition(world->store, l->site->racks[r].name, z->new_ids[r], l->cluster, l->cluster, err);

@@ -97,7 +97,8 @@ static int preflight(struct rk_world *world, struct rk_step *step, struct rk_err
 		rc = world->hv->ops->domain_get(world->hv, j.tray, j.domain, step->arena, &domain, err);
 	if (rc)
 		return rc;
-	if (domain.exists && (!domain.ours || !rk_streq(domain.uuid, j.vm->uuid)))
+	/* Also one with the same UUID: it is left from an earlier VM of this name, which has another host key and an older disk. */
+	if (domain.exists)
 		return rk_err_set(err, RK_CONFLICT, "tray %s has a domain \"%s\" already that is not this VM's", j.tray_name, j.domain);
 	if (!rk_streq(caps.arch, j.image->arch))
 		return rk_err_set(err, RK_INVALID, "image \"%s\" is for %s, tray %s is %s", j.image->name, j.image->arch,

@@ -35,10 +35,28 @@ const char *rk_vm_uuid(struct rk_arena *arena, const char *site, const char *clu
 			       d[8], d[9], d[10], d[11], d[12], d[13], d[14], d[15]);
 }
 
+static bool has_uuid(const struct rk_site *site, const char *uuid)
+{
+	for (size_t i = 0; i < site->n_vms; i++)
+		if (rk_streq(site->vms[i].uuid, uuid))
+			return true;
+	return false;
+}
+
+const char *rk_vm_new_uuid(struct rk_arena *arena, const struct rk_site *site, const char *cluster, const char *vm, int generation)
+{
+	const char *uuid = rk_vm_uuid(arena, site->name, cluster, vm, generation);
+
+	for (int n = 1; has_uuid(site, uuid); n++)
+		uuid = rk_vm_uuid(arena, site->name, cluster, rk_arena_printf(arena, "%s/%d", vm, n), generation);
+	return uuid;
+}
+
 const char *rk_vm_mac(struct rk_arena *arena, const char *uuid)
 {
-	/* 52:54:00 is QEMU's prefix; the last three bytes of the UUID follow. */
-	const char *tail = uuid + strlen(uuid) - 6;
+	/* 52 is locally administered, as QEMU's own addresses are. Five bytes of the UUID: with three, two VMs of a full site would have the same
+	 * address in one site of 25. */
+	const char *tail = uuid + strlen(uuid) - 10;
 
-	return rk_arena_printf(arena, "52:54:00:%.2s:%.2s:%.2s", tail, tail + 2, tail + 4);
+	return rk_arena_printf(arena, "52:%.2s:%.2s:%.2s:%.2s:%.2s", tail, tail + 2, tail + 4, tail + 6, tail + 8);
 }

@@ -76,6 +76,67 @@ static size_t repair(struct fixture *f, const char *vm)
 	return moved;
 }
 
+/* ---- create --------------------------------------------------------------------------------------------------------------------------------- */
+
+static const char *between(struct fixture *f, const char *text, const char *before, const char *after)
+{
+	const char *at = strstr(text, before), *end = at ? strstr(at + strlen(before), after) : NULL;
+
+	assert_non_null(end);
+	return rk_arena_strndup(f->arena, at + strlen(before), (size_t)(end - at) - strlen(before));
+}
+
+static void check_rendered(struct fixture *f, const char *name, int count)
+{
+	const struct rk_render request = { .spec = spec_of(f->arena, name, "t", count, 1, false) };
+	struct rk_rendered *all;
+	size_t n;
+
+	OK(rk_cluster_render(&f->world, &request, f->arena, &all, &n, err));
+	assert_int_equal(n, count);
+	for (size_t i = 0; i < n; i++) /* their site goes when the store has changed */
+		all[i].tray = rk_arena_strdup(f->arena, all[i].tray);
+	create(f, name, count, false);
+	for (size_t i = 0; i < n; i++) {
+		const struct rk_vm *vm = &f->world.site->vms[rk_find_vm(f->world.site, all[i].vm)];
+		assert_string_equal(all[i].tray, tray_of(f, vm->name));
+		assert_string_equal(between(f, all[i].xml, "<uuid>", "</uuid>"), vm->uuid);
+		assert_string_equal(between(f, all[i].xml, "<mac address=\"", "\""), vm->mac);
+	}
+}
+
+static void a_rendering_shows_what_create_makes(void **state)
+{
+	struct fixture *f = *state;
+	int64_t op;
+
+	check_rendered(f, "a", 3);
+	/* Where the name of a renamed cluster is used again, the old VMs keep the first UUIDs. */
+	OK(rk_cluster_rename(&f->world, "a", "z", &op, err));
+	check_rendered(f, "a", 2);
+	assert_consistent(f);
+}
+
+static void a_domain_left_from_an_earlier_vm_of_the_name_is_not_taken_for_the_new_one(void **state)
+{
+	struct fixture *f = *state;
+	RK_CLEANUP_ERR struct rk_err why = RK_ERR_INIT;
+	int64_t op;
+
+	create(f, "a", 1, false);
+	const struct rk_vm *vm = &f->world.site->vms[0];
+	int tray = vm->tray;
+	struct rk_hv_domain domain;
+	const char *kept;
+	OK(f->world.hv->ops->domain_get(f->world.hv, tray, "racksh-a-01", f->arena, &domain, err));
+	OK(rk_cluster_delete(&f->world, "a", &op, err));
+	OK(f->world.hv->ops->define(f->world.hv, tray, domain.xml, f->arena, &kept, err));
+	OK(f->world.hv->ops->domain_get(f->world.hv, tray, "racksh-a-01", f->arena, &domain, err));
+	assert_true(domain.exists);
+	assert_int_equal(rk_cluster_create(&f->world, spec_of(f->arena, "a", "t", 1, 1, false), &op, &why), RK_FAILED);
+	assert_non_null(strstr(why.message, "has a domain \"racksh-a-01\" already that is not this VM's"));
+}
+
 /* ---- grow and shrink ----------------------------------------------------------------------------------------------------------------------- */
 
 static void numbers_are_never_used_again(void **state)
@@ -451,6 +512,8 @@ static void clusters_kept_apart_stay_apart_when_they_grow_and_are_renamed(void *
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
+		WITH_TWIN(a_rendering_shows_what_create_makes),
+		WITH_TWIN(a_domain_left_from_an_earlier_vm_of_the_name_is_not_taken_for_the_new_one),
 		WITH_TWIN(numbers_are_never_used_again),
 		WITH_TWIN(a_repeated_resize_does_nothing),
 		WITH_TWIN(a_resize_in_the_wrong_direction_is_refused),
