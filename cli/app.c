@@ -299,20 +299,24 @@ int rk_app_confirm(const struct rk_app *app, const char *what, bool yes, struct 
 	return RK_INVALID;
 }
 
-static const char *row_name(const struct rk_command *c, char buf[64])
+static int allowed(const struct rk_parsed *p, struct rk_err *err)
 {
-	snprintf(buf, 64, "%s%s%s", c->noun, c->verb ? " " : "", c->verb ? c->verb : "");
-	return buf;
+	const struct rk_command *c = p->command;
+
+	if ((c->flags & RK_CMD_CHANGES) && p->globals.read_only)
+		return rk_err_set(err, RK_INVALID, "\"%s%s%s\" changes something, and --read-only was given", c->noun, c->verb ? " " : "", c->verb ? c->verb : "");
+	return 0;
 }
 
-static int allowed(const struct rk_app *app, const struct rk_parsed *p, struct rk_err *err)
+/* What is asked about is there: a wrong name is told before any question. */
+static int sure(struct rk_call *call, struct rk_err *err)
 {
-	char name[64];
+	struct rk_str what RK_CLEANUP_STR = RK_STR_INIT;
 
-	row_name(p->command, name);
-	if ((p->command->flags & RK_CMD_CHANGES) && p->globals.read_only)
-		return rk_err_set(err, RK_INVALID, "\"%s\" changes something, and --read-only was given", name);
-	return p->command->flags & RK_CMD_DANGEROUS ? rk_app_confirm(app, name, p->globals.yes || p->globals.dry_run, err) : 0;
+	if (!(call->command->flags & RK_CMD_DANGEROUS) || call->yes || call->dry_run)
+		return 0;
+	int rc = rk_call_subject(call, &what, err);
+	return rc ? rc : rk_app_confirm(call->app, rk_str_text(&what), false, err);
 }
 
 /* How tables look here: plain unless standard output is a terminal. */
@@ -416,31 +420,53 @@ static int set_limits(struct rk_app *app, const struct rk_globals *g, bool chang
 	return changes && w->store ? rk_op_sweep(w, err) : 0;
 }
 
+static struct rk_call call_of(struct rk_app *app, const struct rk_parsed *p, struct rk_arena *arena, struct rk_out *out)
+{
+	return (struct rk_call){
+		.command = p->command, .parsed = p, .app = app, .world = &app->world, .arena = arena, .out = out, .emit = emit, .except = p->globals.except,
+		.dry_run = p->globals.dry_run, .strict = p->globals.strict, .yes = p->globals.yes, .quiet = p->globals.quiet,
+		.verbose = p->globals.verbose, .json = p->globals.format == RK_FORMAT_JSON,
+	};
+}
+
 static int run_command(struct rk_app *app, const struct rk_parsed *p, struct rk_out *out, struct rk_err *err)
 {
 	struct rk_arena *arena RK_CLEANUP_ARENA = rk_arena_new();
+	struct rk_call call = call_of(app, p, arena, out);
 	bool changes = (p->command->flags & RK_CMD_CHANGES) && !p->globals.dry_run;
-	int rc = allowed(app, p, err);
+	int rc = allowed(p, err);
 
 	if (!rc && !(p->command->flags & RK_CMD_NO_STORE))
 		rc = rk_app_world(app, changes || ((p->command->flags & RK_CMD_RECORDS) && !p->globals.read_only), err);
-	if (rc)
-		return rc;
-	rc = set_limits(app, &p->globals, changes, err);
+	if (!rc)
+		rc = sure(&call, err);
+	if (!rc)
+		rc = set_limits(app, &p->globals, changes, err);
 	if (rc)
 		return rc;
 	app->world.progress = p->globals.quiet || p->globals.format == RK_FORMAT_JSON ? NULL : rk_progress_line;
 	app->world.progress_ctx = &app->progress;
 	rk_progress_begin(&app->progress, stderr);
-	struct rk_call call = {
-		.command = p->command, .parsed = p, .app = app, .world = &app->world, .arena = arena, .out = out, .emit = emit, .except = p->globals.except,
-		.dry_run = p->globals.dry_run, .strict = p->globals.strict, .yes = p->globals.yes, .quiet = p->globals.quiet,
-		.verbose = p->globals.verbose, .json = p->globals.format == RK_FORMAT_JSON,
-	};
 	rc = p->command->run(&call, err);
 	rk_progress_end(&app->progress);
 	write_audit(app, p, rc);
 	return rc;
+}
+
+static void emit_nothing(struct rk_call *call)
+{
+	rk_out_clear(call->out);
+	rk_out_init(call->out, call->command);
+}
+
+int rk_app_work(struct rk_app *app, const struct rk_parsed *p, struct rk_out *out, struct rk_err *err)
+{
+	struct rk_arena *arena RK_CLEANUP_ARENA = rk_arena_new();
+	struct rk_call call = call_of(app, p, arena, out);
+
+	call.emit = emit_nothing;
+	call.yes = true;
+	return p->command->run(&call, err);
 }
 
 static int show_help(const struct rk_app *app, const struct rk_parsed *p, const char *place)
@@ -478,7 +504,7 @@ int rk_app_run(struct rk_app *app, const struct rk_parsed *p, const char *place)
 	if (!(p->command->flags & RK_CMD_SHELL))
 		interrupted = 0;
 	rk_out_init(&out, p->command);
-	bool staged = app->stage.open && (p->command->flags & RK_CMD_CHANGES) && !p->globals.dry_run;
+	bool staged = app->stage.open && (p->command->flags & RK_CMD_CHANGES) && !(p->command->flags & RK_CMD_SHELL) && !p->globals.dry_run;
 	int rc = staged ? rk_stage_add(app, p, &err) : run_command(app, p, &out, &err);
 	rk_out_finish(&out);
 	/* An error that came before the first row has no table. Changing commands are silent under -q; a question's answer is always printed. */

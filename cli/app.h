@@ -99,6 +99,10 @@ void rk_app_catch_interrupts(void); /* from now on, and none came yet */
 void rk_print_error(const struct rk_err *err, const char *place, enum rk_format format);
 /* Is the command refused, or does somebody have to say yes first? what: shown in the question. */
 int rk_app_confirm(const struct rk_app *app, const char *what, bool yes, struct rk_err *err);
+/* "cluster delete a (4 VMs, 16 GPUs of contoso)": what a dangerous command is about (cli/subject.c). RK_NOT_FOUND: something that it names is not there. */
+int rk_call_subject(struct rk_call *call, struct rk_str *out, struct rk_err *err);
+/* A command's work alone, on the world as it is open: no question, no audit, nothing printed, the result into out. */
+int rk_app_work(struct rk_app *app, const struct rk_parsed *parsed, struct rk_out *out, struct rk_err *err);
 /* Folder for racksh's own files of that user: $XDG_STATE_HOME/racksh, $XDG_CONFIG_HOME/racksh. malloc'ed. */
 char *rk_state_folder(void);
 char *rk_config_folder(void);

@@ -36,6 +36,7 @@ enum rk_cmdflag {
 	RK_CMD_SHELL = 64,        /* a word of the shell: its result is none that `assert` looks at */
 	RK_CMD_RECORDS = 128,     /* reads, and writes down in the store what it found: not under --read-only */
 	RK_CMD_WRAPS = 256,       /* its RK_ARG_COMMAND is a racksh command */
+	RK_CMD_STAGES = 512,      /* may be one of several changes that `commit` makes one operation of (provision/bundle.h) */
 };
 /* Result columns: the table's header and the JSON keys; a schema is derived from them. */
 enum rk_coltype { RK_COL_TEXT, RK_COL_NUMBER, RK_COL_REAL, RK_COL_BOOL, RK_COL_HEX64, RK_COL_PKEY, RK_COL_TIME, RK_COL_LIST, RK_COL_JSON };

@@ -4,112 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "vmspec/vmspec.h"
-
-/* ---- undoing ---------------------------------------------------------------------------------------------------------------------- */
-
-static int run_words(struct rk_app *app, const char *const *words)
-{
-	size_t n = 0;
-
-	while (words[n])
-		n++;
-	return rk_app_words(app, words, n, &app->globals, "undo: ");
-}
-
-static const char *first_value(const struct rk_parsed *p)
-{
-	return p->values[0] ? p->values[0][0] : NULL;
-}
-
-static int undo_cluster_create(struct rk_app *app, const struct rk_site *before, const struct rk_parsed *p, struct rk_arena *arena)
-{
-	struct rk_spec *spec;
-
-	if (rk_spec_load(first_value(p), arena, &spec, NULL))
-		return RK_FAILED;
-	if (rk_find_cluster(before, spec->name) >= 0)
-		return 0;
-	return run_words(app, (const char *const[]){ "cluster", "delete", spec->name, "-y", NULL });
-}
-
-static int undo_tenant_create(struct rk_app *app, const struct rk_site *before, const struct rk_parsed *p, struct rk_arena *arena)
-{
-	(void)arena;
-	if (rk_find_tenant(before, first_value(p)) >= 0)
-		return 0;
-	return run_words(app, (const char *const[]){ "tenant", "delete", first_value(p), "-y", NULL });
-}
-
-static int undo_image_add(struct rk_app *app, const struct rk_site *before, const struct rk_parsed *p, struct rk_arena *arena)
-{
-	(void)arena;
-	if (rk_find_image(before, first_value(p)) >= 0)
-		return 0;
-	return run_words(app, (const char *const[]){ "image", "remove", first_value(p), "-y", NULL });
-}
-
-static int undo_grow(struct rk_app *app, const struct rk_site *before, const struct rk_parsed *p, struct rk_arena *arena)
-{
-	int at = rk_find_cluster(before, first_value(p));
-
-	if (at < 0)
-		return RK_FAILED;
-	const char *count = rk_arena_printf(arena, "%d", before->clusters[at].n_vms);
-	return run_words(app, (const char *const[]){ "cluster", "shrink", first_value(p), count, "-y", NULL });
-}
-
-/* Marks of one kind of object, as they were. */
-static int restore_cordon(struct rk_app *app, const char *noun, const char *name, const char *was)
-{
-	if (was)
-		return run_words(app, (const char *const[]){ noun, "cordon", name, "--reason", was, NULL });
-	return run_words(app, (const char *const[]){ noun, "uncordon", name, NULL });
-}
-
-static int undo_tray_cordon(struct rk_app *app, const struct rk_site *before, const struct rk_parsed *p, struct rk_arena *arena)
-{
-	int *trays, rc = 0;
-	size_t n;
-
-	if (rk_select_trays(before, first_value(p), p->globals.except, arena, &trays, &n, NULL))
-		return RK_FAILED;
-	for (size_t i = 0; i < n; i++) {
-		int one = restore_cordon(app, "tray", before->trays[trays[i]].name, before->trays[trays[i]].cordon);
-		rc = rc ? rc : one;
-	}
-	return rc;
-}
-
-static int undo_rack_cordon(struct rk_app *app, const struct rk_site *before, const struct rk_parsed *p, struct rk_arena *arena)
-{
-	int at = rk_find_rack(before, first_value(p));
-
-	(void)arena;
-	if (at < 0)
-		return RK_FAILED;
-	const char *was = before->racks[at].cordon;
-	const char *const set[] = { "rack", "cordon", first_value(p), NULL }, *const clear[] = { "rack", "uncordon", first_value(p), NULL };
-	return run_words(app, was ? set : clear);
-}
-
-/* Commands that another command undoes. Any other one can only be the last of a stage. */
-static const struct undo {
-	const char *noun, *verb;
-	int (*run)(struct rk_app *app, const struct rk_site *before, const struct rk_parsed *parsed, struct rk_arena *arena);
-} undos[] = {
-	{ "cluster", "create", undo_cluster_create }, { "cluster", "grow", undo_grow }, { "tenant", "create", undo_tenant_create },
-	{ "image", "add", undo_image_add }, { "tray", "cordon", undo_tray_cordon }, { "tray", "uncordon", undo_tray_cordon },
-	{ "rack", "cordon", undo_rack_cordon }, { "rack", "uncordon", undo_rack_cordon },
-};
-
-static const struct undo *undo_of(const struct rk_command *c)
-{
-	for (size_t i = 0; i < RK_ARRAY_SIZE(undos); i++)
-		if (strcmp(undos[i].noun, c->noun) == 0 && rk_streq(undos[i].verb, c->verb))
-			return &undos[i];
-	return NULL;
-}
+#include "provision/bundle.h"
 
 /* ---- staging ---------------------------------------------------------------------------------------------------------------------- */
 
@@ -133,12 +28,13 @@ int rk_stage_add(struct rk_app *app, const struct rk_parsed *p, struct rk_err *e
 
 	if (p->globals.read_only)
 		return rk_err_set(err, RK_INVALID, "--read-only was given: nothing can be staged");
-	if (stage->n && !undo_of(stage->items[stage->n - 1].command)) {
-		rk_err_set(err, RK_INVALID, "nothing can be staged behind \"%s\", which no command undoes", stage->items[stage->n - 1].text);
-		rk_err_hint(err, "commit first, or run it in a commit of its own");
+	if (!(p->command->flags & RK_CMD_STAGES)) {
+		rk_err_set(err, RK_INVALID, "\"%s%s%s\" cannot be staged: it is no part of one operation that can be taken back", p->command->noun,
+			   p->command->verb ? " " : "", p->command->verb ? p->command->verb : "");
+		rk_err_hint(err, "run it before begin, or after commit");
 		return RK_INVALID;
 	}
-	if (rk_streq(first_value(p), "-"))
+	if (rk_streq(p->values[0] ? p->values[0][0] : NULL, "-"))
 		return rk_err_set(err, RK_INVALID, "standard input cannot be staged: name a file");
 	for (size_t i = 0; i < p->n_words; i++) {
 		rk_str_add(&text, i ? " " : "");
@@ -164,97 +60,139 @@ static int parse_text(struct rk_app *app, const char *text, struct rk_arena *are
 	return rc;
 }
 
-static int run_text(struct rk_app *app, const char *text, const char *place)
+/* "commit: tenant create adatum; cluster create a.json" */
+static char *command_of(const struct rk_stage *stage)
 {
-	RK_CLEANUP_ERR struct rk_err err = RK_ERR_INIT;
+	struct rk_str text = RK_STR_INIT;
+
+	for (size_t i = 0; i < stage->n; i++)
+		rk_str_addf(&text, "%s%s", i ? "; " : "commit: ", stage->items[i].text);
+	return rk_str_steal(&text);
+}
+
+/* One staged line becomes a part of the bundle. What its handler would print is not true yet. */
+static int add_part(struct rk_app *app, const struct rk_staged *item, struct rk_bundle *bundle, struct rk_err *err)
+{
 	struct rk_arena *arena RK_CLEANUP_ARENA = rk_arena_new();
 	struct rk_parsed parsed;
-	int rc = parse_text(app, text, arena, &parsed, &err);
+	struct rk_out out;
+	int rc = parse_text(app, item->text, arena, &parsed, err);
 
 	if (rc)
-		rk_print_error(&err, place, app->globals.format);
-	return rc ? rc : rk_app_run(app, &parsed, place);
+		return rc;
+	rk_bundle_part(bundle, item->text);
+	rk_out_init(&out, parsed.command);
+	rc = rk_app_work(app, &parsed, &out, err);
+	rk_out_finish(&out);
+	rk_out_clear(&out);
+	return rc ? rc : rk_bundle_part_done(bundle, err);
+}
+
+/* All of them, planned one after the other on what the ones before will hold. */
+static int compose(struct rk_app *app, const struct rk_stage *stage, struct rk_bundle **ret, struct rk_err *err)
+{
+	char *command RK_CLEANUP_FREE = command_of(stage);
+	struct rk_bundle *bundle;
+	int rc = rk_bundle_begin(&app->world, command, &bundle, err);
+
+	if (rc)
+		return rc;
+	for (size_t i = 0; !rc && i < stage->n; i++) {
+		rc = add_part(app, &stage->items[i], bundle, err);
+		if (rc)
+			rk_err_while(err, "staged command %zu of %zu (%s)", i + 1, stage->n, stage->items[i].text);
+	}
+	if (rc)
+		rk_bundle_drop(bundle);
+	else
+		*ret = bundle;
+	return rc;
 }
 
 int rk_stage_diff(struct rk_call *call, struct rk_err *err)
 {
-	const struct rk_stage *stage = &call->app->stage;
 	struct rk_app twin;
+	struct rk_bundle *bundle;
 	RK_CLEANUP_SITE struct rk_site *before = NULL;
+	int64_t op;
 	int rc = rk_app_twin(call->app, &twin, err);
 
 	if (rc)
 		return rc;
-	twin.globals.quiet = true;
 	rc = rk_store_snapshot(twin.world.store, &before, err);
-	for (size_t i = 0; !rc && i < stage->n; i++) {
-		rc = run_text(&twin, stage->items[i].text, "on the twin: ");
-		if (rc)
-			rk_err_set(err, rc, "staged command %zu would fail: %s", i + 1, stage->items[i].text);
-	}
 	if (!rc)
-		rc = rk_world_refresh(&twin.world, err);
-	if (before && twin.world.site)
+		rc = compose(&twin, &call->app->stage, &bundle, err);
+	if (!rc)
+		rc = rk_bundle_run(bundle, &op, err);
+	if (rc)
+		rk_err_while(err, "on a twin of the site");
+	else
 		rk_show_changes(call->out, before, twin.world.site);
 	rk_app_close(&twin);
 	return rc;
 }
 
-static int undo_all(struct rk_app *app, const struct rk_site *before, const struct rk_staged *items, size_t n, size_t *ret_left)
-{
-	*ret_left = 0;
-	for (size_t i = n; i > 0; i--) {
-		RK_CLEANUP_ERR struct rk_err err = RK_ERR_INIT;
-		struct rk_arena *arena RK_CLEANUP_ARENA = rk_arena_new();
-		struct rk_parsed parsed;
-		const struct undo *undo = undo_of(items[i - 1].command);
-		if (!undo || parse_text(app, items[i - 1].text, arena, &parsed, &err) || undo->run(app, before, &parsed, arena)) {
-			fprintf(stderr, "racksh: not undone: %s\n", items[i - 1].text);
-			++*ret_left;
-		}
-	}
-	return *ret_left ? RK_PARTIAL : 0;
-}
-
+/* One question for all of them, with what each dangerous one is about. */
 static int confirmed(struct rk_call *call, const struct rk_stage *stage, struct rk_err *err)
 {
-	bool dangerous = false;
+	struct rk_str what RK_CLEANUP_STR = RK_STR_INIT;
+	int rc = 0;
 
-	for (size_t i = 0; i < stage->n; i++)
-		dangerous |= (stage->items[i].command->flags & RK_CMD_DANGEROUS) != 0;
-	return dangerous ? rk_app_confirm(call->app, "commit", call->yes || call->dry_run, err) : 0;
+	for (size_t i = 0; !rc && i < stage->n; i++) {
+		struct rk_parsed parsed;
+		if (!(stage->items[i].command->flags & RK_CMD_DANGEROUS))
+			continue;
+		rc = parse_text(call->app, stage->items[i].text, call->arena, &parsed, err);
+		if (rc)
+			break;
+		struct rk_call one = *call;
+		one.command = parsed.command;
+		one.parsed = &parsed;
+		one.except = parsed.globals.except;
+		rk_str_add(&what, what.len ? "; " : "commit: ");
+		rc = rk_call_subject(&one, &what, err);
+	}
+	return rc || !what.len ? rc : rk_app_confirm(call->app, rk_str_text(&what), call->yes || call->dry_run, err);
+}
+
+static void show_plan(struct rk_call *call, const struct rk_plan *plan)
+{
+	for (size_t i = 0; i < rk_plan_count(plan); i++) {
+		const char *kind, *target, *summary;
+		int id;
+		rk_plan_step(plan, i, &id, &kind, &target, &summary);
+		rk_out_row(call->out);
+		rk_cell_number(call->out, "id", id);
+		rk_cell_text(call->out, "kind", kind);
+		rk_cell_text(call->out, "target", target);
+		rk_cell_text(call->out, "summary", summary);
+	}
 }
 
 int rk_stage_commit(struct rk_call *call, struct rk_err *err)
 {
 	struct rk_app *app = call->app;
-	RK_CLEANUP_SITE struct rk_site *before = NULL;
-	size_t done = 0, left;
-	int rc = confirmed(call, &app->stage, err);
+	struct rk_bundle *bundle;
+	int64_t op = 0;
+	int rc = app->stage.n ? confirmed(call, &app->stage, err) : 0;
 
-	if (!rc)
-		rc = rk_store_snapshot(app->world.store, &before, err);
-	if (rc)
-		return rc;
-	struct rk_stage stage = app->stage;
-	bool yes = app->globals.yes;
-	app->stage = (struct rk_stage){ 0 };
-	app->globals.yes = true;
-	while (!rc && done < stage.n)
-		rc = run_text(app, stage.items[done].text, "commit: ") ?: (done++, 0);
-	if (!rc) {
-		forget(stage.items, stage.n);
-		app->globals.yes = yes;
+	if (!rc && app->stage.n)
+		rc = compose(app, &app->stage, &bundle, err);
+	if (!rc && app->stage.n && call->dry_run) {
+		show_plan(call, rk_bundle_plan(bundle));
+		rk_bundle_drop(bundle);
 		return 0;
 	}
-	int undone = undo_all(app, before, stage.items, done, &left);
-	app->globals.yes = yes;
-	app->stage = stage;
-	if (undone)
-		return rk_err_set(err, RK_PARTIAL, "staged command %zu of %zu failed, and %zu of the %zu before it could not be undone", done + 1, stage.n, left, done);
-	rk_err_set(err, rc, "staged command %zu of %zu failed; what was done before it is undone", done + 1, stage.n);
-	/* A batch ends here, and the stage with it. */
-	if (app->console.history)
-		rk_err_hint(err, "it is still staged: abort forgets it");
+	size_t n = app->stage.n;
+	if (!rc && n)
+		rc = rk_bundle_run(bundle, &op, err);
+	if (op && !rc)
+		rk_out_note(call->out, "%zu command%s committed as operation %lld", n, n == 1 ? "" : "s", (long long)op);
+	/* What is written down and not taken back is the operation's business from here on. */
+	bool kept = rc && rc != RK_UNHEALTHY && !(op && rc == RK_PARTIAL);
+	if (!kept)
+		rk_stage_clear(&app->stage);
+	else if (app->console.history) /* a batch ends here, and the stage with it */
+		rk_err_detail(err, "it is still staged: abort forgets it");
 	return rc;
 }

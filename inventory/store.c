@@ -119,6 +119,7 @@ void rk_store_close(struct rk_store *store)
 {
 	if (!store)
 		return;
+	store->composing = false;
 	if (store->in_change)
 		rk_store_rollback(store);
 	rk_db_close(store->db);
@@ -254,10 +255,38 @@ static void undo_change(struct rk_store *store)
 	store->db->driver->rollback(store->db);
 }
 
+void rk_store_compose(struct rk_store *store, bool on)
+{
+	RK_STORE_HOLD(store);
+
+	store->composing = on && store->in_change;
+	store->in_part = false;
+}
+
+/* A part is a savepoint: what it planned against is what the change itself did. */
+static int begin_part(struct rk_store *store, struct rk_err *err)
+{
+	if (store->in_part)
+		return rk_err_set(err, RK_BUG, "a part of a change inside a part");
+	int rc = rk_db_exec(store->db, err, "SAVEPOINT part");
+	store->in_part = !rc;
+	return rc;
+}
+
+static int end_part(struct rk_store *store, bool keep, struct rk_err *err)
+{
+	int rc = keep ? 0 : rk_db_exec(store->db, err, "ROLLBACK TO SAVEPOINT part");
+
+	store->in_part = false;
+	return rc ? rc : rk_db_exec(store->db, err, "RELEASE SAVEPOINT part");
+}
+
 /* The lock taken here is given back by commit or rollback. */
 int rk_store_begin(struct rk_store *store, int64_t revision, struct rk_err *err)
 {
 	RK_STORE_HOLD(store);
+	if (store->composing)
+		return begin_part(store, err);
 	int rc = raw_begin(store, err);
 
 	if (!rc && revision >= 0 && revision != store->revision) {
@@ -275,6 +304,10 @@ void rk_store_rollback(struct rk_store *store)
 
 	if (!store->in_change)
 		return;
+	if (store->composing) {
+		end_part(store, false, NULL);
+		return;
+	}
 	undo_change(store);
 	pthread_mutex_unlock(&store->lock);
 }
@@ -312,6 +345,8 @@ int rk_store_commit(struct rk_store *store, struct rk_err *err)
 
 	if (!store->in_change)
 		return rk_err_set(err, RK_BUG, "a commit without a change of the store");
+	if (store->composing)
+		return end_part(store, true, err);
 	int rc = store->touched ? keep_change(store, err) : end_change(store, err);
 	pthread_mutex_unlock(&store->lock);
 	return rc;

@@ -34,6 +34,8 @@ int rk_store_snapshot(struct rk_store *store, struct rk_site **ret, struct rk_er
 int rk_store_begin(struct rk_store *store, int64_t revision, struct rk_err *err);
 int rk_store_commit(struct rk_store *store, struct rk_err *err);
 void rk_store_rollback(struct rk_store *store);
+/* on, inside an open change: begin and commit of others are parts of that change until off; a rollback of theirs takes back their part alone. */
+void rk_store_compose(struct rk_store *store, bool on);
 
 /* Replaces the inventory by that of `site` (cordons, reservations, clusters stay). RK_CONFLICT when an allocated thing would go. */
 int rk_store_put_site(struct rk_store *store, const struct rk_site *site, struct rk_err *err);

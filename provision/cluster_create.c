@@ -102,7 +102,7 @@ int rk_cluster_idle(struct rk_world *world, const struct rk_cluster *c, const ch
 	return rc ? rc : 1;
 }
 
-static int gate_verdict(struct rk_world *world, int64_t op, bool *ret_had, bool *ret_passed, struct rk_err *err)
+static int gate_verdict(struct rk_world *world, int64_t op, const char *cluster, bool *ret_had, bool *ret_passed, struct rk_err *err)
 {
 	struct rk_arena *arena RK_CLEANUP_ARENA = rk_arena_new();
 	struct rk_step_row *steps;
@@ -112,7 +112,7 @@ static int gate_verdict(struct rk_world *world, int64_t op, bool *ret_had, bool 
 	*ret_had = false;
 	*ret_passed = true;
 	for (size_t i = 0; !rc && i < n; i++)
-		if (strcmp(steps[i].kind, "fabric.gate") == 0) {
+		if (strcmp(steps[i].kind, "fabric.gate") == 0 && rk_streq(steps[i].target, cluster)) {
 			const char *verdict = steps[i].detail ? steps[i].detail : "unknown";
 			*ret_had = true;
 			*ret_passed = rk_starts_with(verdict, "pass") || rk_starts_with(verdict, "warn") || rk_starts_with(verdict, "skipped");
@@ -123,7 +123,7 @@ static int gate_verdict(struct rk_world *world, int64_t op, bool *ret_had, bool 
 int rk_cluster_settle(struct rk_world *world, int64_t op, const char *cluster, enum rk_cluster_state else_state, int64_t holder, struct rk_err *err)
 {
 	bool had, passed;
-	int rc = gate_verdict(world, op, &had, &passed, err);
+	int rc = gate_verdict(world, op, cluster, &had, &passed, err);
 	enum rk_cluster_state state = !had ? else_state : passed ? RK_CLUSTER_READY : RK_CLUSTER_DEGRADED;
 
 	return rc ? rc : rk_store_set_cluster_state(world->store, cluster, state, holder, err);

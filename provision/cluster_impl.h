@@ -73,4 +73,4 @@ const char *rk_params_end(struct rk_jw *w, struct rk_str *out, struct rk_arena *
 
 /* Ends of the operation types (provision/op_types.c). */
 typedef int rk_op_finish(struct rk_world *world, int64_t op, const struct rk_jnode *params, enum rk_op_end end, struct rk_err *err);
-rk_op_finish rk_finish_create, rk_finish_delete, rk_finish_grow, rk_finish_shrink, rk_finish_repair, rk_finish_power;
+rk_op_finish rk_finish_create, rk_finish_delete, rk_finish_grow, rk_finish_shrink, rk_finish_repair, rk_finish_power, rk_finish_bundle, rk_finish_edits;

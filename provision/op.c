@@ -227,6 +227,11 @@ static int claim(struct rk_world *world, int64_t op, const char *why, struct rk_
 static int take_up(struct rk_run *r, struct rk_world *world, int64_t op, const char *why, struct rk_err *err)
 {
 	*r = (struct rk_run){ .world = world, .op = op };
+	if (world->bundle) {
+		rk_err_set(err, RK_CONFLICT, "operation %" PRId64 " of the same cluster is left unfinished, and cannot be finished as a part of another one", op);
+		rk_err_hint(err, "racksh op resume %" PRId64 " or racksh op rollback %" PRId64 " before", op, op);
+		return RK_CONFLICT;
+	}
 	int rc = rk_world_drivers(world, err);
 	if (!rc)
 		rc = claim(world, op, why, err);

@@ -57,12 +57,17 @@ struct rk_plan *rk_plan_new(const char *command);
 int rk_plan_add(struct rk_plan *plan, const char *kind, const char *target, const char *lane, const char *params_json, const int *deps, size_t n_deps);
 /* Asks for a confirmation within the time once every step that can be taken back is done; to be added last. */
 void rk_plan_add_confirm(struct rk_plan *plan, int within_ms);
+/* The steps of another plan behind a step "op.part" of its own, without its wait for a confirmation: returns the time asked for there (ms), or 0.
+ * final: none of them can be undone. */
+int rk_plan_append(struct rk_plan *plan, const struct rk_plan *part, const char *command, const char *params_json, bool final);
 void rk_plan_free(struct rk_plan *plan);
 size_t rk_plan_count(const struct rk_plan *plan);
 void rk_plan_step(const struct rk_plan *plan, size_t i, int *ret_id, const char **ret_kind, const char **ret_target, const char **ret_summary);
 
 /* Writes the operation and its steps (in the caller's transaction, together with the reservation), returns its id. */
 int rk_op_journal(struct rk_world *world, const struct rk_plan *plan, const char *params_json, int64_t *ret_op, struct rk_err *err);
+/* The steps alone, of an operation that is there. */
+int rk_plan_journal(struct rk_world *world, const struct rk_plan *plan, int64_t op, struct rk_err *err);
 /* Runs the journalled operation to its end. 0 done (or awaiting its confirmation); RK_FAILED rolled back; RK_PARTIAL left resumable (hint:
  * op resume ID), or some independent steps failed; RK_CANCELLED rolled back after Ctrl-C. */
 int rk_op_run(struct rk_world *world, int64_t op, struct rk_err *err);
@@ -98,5 +103,7 @@ struct rk_change {
 	const void *data;
 };
 /* Journals against the snapshot's revision, then runs; under --no-wait hands it to a detached process instead. RK_CONFLICT: the store moved
- * on, nothing was written, plan again. */
+ * on, nothing was written, plan again. Inside a bundle (provision/bundle.h) it becomes a part of that, and nothing runs yet. */
 int rk_change_run(struct rk_world *world, const struct rk_change *change, int64_t *ret_op, struct rk_err *err);
+/* To a detached process, whose business it is from here on. */
+int rk_op_hand_over(struct rk_world *world, int64_t op, struct rk_err *err);

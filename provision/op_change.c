@@ -1,6 +1,6 @@
 #include <inttypes.h>
 
-#include "provision/op.h"
+#include "provision/bundle.h"
 
 static int write_change(struct rk_world *world, const struct rk_change *c, bool hand_over, int64_t *ret_op, struct rk_err *err)
 {
@@ -18,7 +18,7 @@ static int write_change(struct rk_world *world, const struct rk_change *c, bool 
 	return rc;
 }
 
-static int hand_over_to(struct rk_world *world, int64_t op, struct rk_err *err)
+int rk_op_hand_over(struct rk_world *world, int64_t op, struct rk_err *err)
 {
 	int rc = world->detach(world->detach_ctx, op, err);
 
@@ -32,8 +32,10 @@ static int hand_over_to(struct rk_world *world, int64_t op, struct rk_err *err)
 int rk_change_run(struct rk_world *world, const struct rk_change *c, int64_t *ret_op, struct rk_err *err)
 {
 	bool hand_over = !world->wait && world->detach;
-	int rc = rk_world_drivers(world, err);
 
+	if (world->bundle)
+		return rk_bundle_take(world->bundle, c, ret_op, err);
+	int rc = rk_world_drivers(world, err);
 	if (!rc)
 		rc = rk_store_begin(world->store, world->site->revision, err);
 	if (rc)
@@ -46,7 +48,7 @@ int rk_change_run(struct rk_world *world, const struct rk_change *c, int64_t *re
 	}
 	rc = rk_store_commit(world->store, err);
 	if (!rc && hand_over)
-		return hand_over_to(world, *ret_op, err);
+		return rk_op_hand_over(world, *ret_op, err);
 	if (!rc)
 		rc = rk_world_refresh(world, err);
 	return rc ? rc : rk_op_run(world, *ret_op, err);

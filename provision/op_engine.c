@@ -122,7 +122,7 @@ static int dispatch(struct rk_run *r, bool undo, struct rk_err *err)
 static bool all_reversible_done(const struct rk_run *r)
 {
 	for (size_t i = 0; i < r->n; i++)
-		if (!r->nodes[i].step.kind->final && r->nodes[i].state != RK_NODE_DONE)
+		if (!r->nodes[i].final && r->nodes[i].state != RK_NODE_DONE)
 			return false;
 	return true;
 }
@@ -133,7 +133,7 @@ static void open_gate(struct rk_run *r)
 	if (!all_reversible_done(r))
 		return;
 	for (size_t i = r->n; i-- > 0;)
-		if (r->nodes[i].step.kind->final && !r->nodes[i].queued && --r->nodes[i].waiting == 0)
+		if (r->nodes[i].final && !r->nodes[i].queued && --r->nodes[i].waiting == 0)
 			make_ready(r, i);
 }
 
@@ -173,7 +173,7 @@ static int forward_result(struct rk_run *r, int at, struct rk_err *err)
 	for (size_t u = 0; !rc && u < node->n_users; u++)
 		if (--r->nodes[node->users[u]].waiting == 0)
 			make_ready(r, (size_t)node->users[u]);
-	if (!rc && !node->step.kind->final)
+	if (!rc && !node->final)
 		open_gate(r);
 	return rc;
 }
@@ -296,7 +296,7 @@ int rk_run_forward(struct rk_run *r, struct rk_err *err)
 	for (size_t i = 0; i < r->n; i++) {
 		struct rk_node *node = &r->nodes[i];
 		node->queued = false;
-		node->waiting = node->step.kind->final && !gate_open;
+		node->waiting = node->final && !gate_open;
 		r->ended += node->state == RK_NODE_DONE;
 		for (size_t d = 0; d < node->step.n_deps; d++)
 			node->waiting += r->nodes[node->step.deps[d] - 1].state != RK_NODE_DONE;
@@ -333,7 +333,7 @@ int rk_run_undo(struct rk_run *r, struct rk_err *err)
 bool rk_run_committed(const struct rk_run *r)
 {
 	for (size_t i = 0; i < r->n; i++)
-		if (r->type->forward_only || (r->nodes[i].step.kind->final && r->nodes[i].state != RK_NODE_PLANNED))
+		if (r->type->forward_only || (r->nodes[i].final && r->nodes[i].state != RK_NODE_PLANNED))
 			return true;
 	return false;
 }

@@ -19,7 +19,7 @@ struct rk_node {
 	int *users;              /* positions of the steps that depend on this one */
 	size_t n_users, waiting; /* waiting: how many must still end before this may go */
 	int lane;                /* index, or -1 */
-	bool queued;
+	bool queued, final;      /* final: of its kind, or said in its params */
 	/* of the job that runs: written by the worker, read by the engine after it came back */
 	enum rk_phase phase;
 	int rc, present;

@@ -68,6 +68,9 @@ static int load_step(struct rk_run *r, const struct rk_step_row *row, struct rk_
 	if (rc)
 		return rc;
 	node->step.params = rk_json_root(node->params);
+	node->final = node->step.kind->final;
+	if (!node->final)
+		rk_jbool(rk_jget(node->step.params, "final"), &node->final);
 	node->step.lane = rk_jstr(rk_jget(node->step.params, "lane"));
 	if (node->step.lane) {
 		size_t lane = rk_map_count(lanes);

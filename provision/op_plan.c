@@ -6,6 +6,7 @@
 struct plan_step {
 	const struct rk_step_kind *kind;
 	const char *target, *lane, *params, *deps;
+	bool final;               /* of a change that cannot be undone, whatever its kind can */
 };
 
 struct rk_plan {
@@ -70,19 +71,58 @@ void rk_plan_add_confirm(struct rk_plan *plan, int within_ms)
 	size_t n = 0;
 
 	for (size_t i = 0; i < plan->n; i++)
-		if (!plan->items[i].kind->final)
+		if (!plan->items[i].kind->final && !plan->items[i].final)
 			all[n++] = (int)i + 1;
 	rk_plan_add(plan, "op.confirm", plan->command, NULL, params, all, n);
 }
 
-/* The lane travels inside the params, so that the journal alone rebuilds the step. */
-static char *params_with_lane(const struct plan_step *s)
+/* "1,4" of a part, as ids of the whole. Roots stand on the part's own step. */
+static const char *moved_deps(const struct rk_plan *plan, const char *deps, int by)
+{
+	struct rk_str out RK_CLEANUP_STR = RK_STR_INIT;
+
+	if (!*deps)
+		rk_str_addf(&out, "%d", by);
+	for (char *at = (char *)deps; *at; at += *at == ',')
+		rk_str_addf(&out, "%s%ld", out.len ? "," : "", strtol(at, &at, 10) + by);
+	return rk_arena_strdup(plan->arena, rk_str_text(&out));
+}
+
+static int within_of(const char *params)
+{
+	RK_CLEANUP_JSON struct rk_json *json = NULL;
+	uint64_t ms = 0;
+
+	if (rk_json_parse("params", params, strlen(params), &json, NULL) == 0)
+		rk_ju64(rk_jget(rk_json_root(json), "within_ms"), &ms);
+	return (int)ms;
+}
+
+int rk_plan_append(struct rk_plan *plan, const struct rk_plan *part, const char *command, const char *params_json, bool final)
+{
+	int head = rk_plan_add(plan, "op.part", command, NULL, params_json, NULL, 0), confirm_ms = 0;
+
+	for (size_t i = 0; i < part->n; i++) {
+		const struct plan_step *s = &part->items[i];
+		if (s->kind->awaits) {
+			confirm_ms = within_of(s->params);
+			continue;
+		}
+		int at = rk_plan_add(plan, s->kind->name, s->target, s->lane, s->params, NULL, 0);
+		plan->items[at - 1].deps = moved_deps(plan, s->deps, head);
+		plan->items[at - 1].final = final;
+	}
+	return confirm_ms;
+}
+
+/* Lane and finality travel inside the params, so that the journal alone rebuilds the step. */
+static char *params_for_journal(const struct plan_step *s)
 {
 	struct rk_str out = RK_STR_INIT;
 	RK_CLEANUP_JSON struct rk_json *json = NULL;
 	struct rk_jw w;
 
-	if (!s->lane)
+	if (!s->lane && !s->final)
 		return rk_xstrdup(s->params);
 	if (rk_json_parse("params", s->params, strlen(s->params), &json, NULL))
 		abort();
@@ -92,23 +132,36 @@ static char *params_with_lane(const struct plan_step *s)
 		rk_jw_key(&w, it->key);
 		rk_jw_node(&w, it);
 	}
-	rk_jw_key(&w, "lane");
-	rk_jw_str(&w, s->lane);
+	if (s->lane) {
+		rk_jw_key(&w, "lane");
+		rk_jw_str(&w, s->lane);
+	}
+	if (s->final) {
+		rk_jw_key(&w, "final");
+		rk_jw_bool(&w, true);
+	}
 	rk_jw_end(&w);
 	return rk_str_steal(&out);
+}
+
+int rk_plan_journal(struct rk_world *world, const struct rk_plan *plan, int64_t op, struct rk_err *err)
+{
+	int rc = 0;
+
+	for (size_t i = 0; !rc && i < plan->n; i++) {
+		const struct plan_step *s = &plan->items[i];
+		char *params RK_CLEANUP_FREE = params_for_journal(s);
+		const struct rk_step_row row = {
+			.op = op, .id = (int)i + 1, .kind = s->kind->name, .target = s->target, .params = params, .deps = s->deps, .state = "planned",
+		};
+		rc = rk_store_step_add(world->store, &row, err);
+	}
+	return rc;
 }
 
 int rk_op_journal(struct rk_world *world, const struct rk_plan *plan, const char *params_json, int64_t *ret_op, struct rk_err *err)
 {
 	int rc = rk_store_op_add(world->store, plan->command, params_json, ret_op, err);
 
-	for (size_t i = 0; !rc && i < plan->n; i++) {
-		const struct plan_step *s = &plan->items[i];
-		char *params RK_CLEANUP_FREE = params_with_lane(s);
-		const struct rk_step_row row = {
-			.op = *ret_op, .id = (int)i + 1, .kind = s->kind->name, .target = s->target, .params = params, .deps = s->deps, .state = "planned",
-		};
-		rc = rk_store_step_add(world->store, &row, err);
-	}
-	return rc;
+	return rc ? rc : rk_plan_journal(world, plan, *ret_op, err);
 }

@@ -13,6 +13,8 @@ static const struct rk_op_type op_types[] = {
 	{ .name = "drift.fix", .independent = true, .finish = rk_finish_power },
 	{ .name = "tray.restore", .independent = true },
 	{ .name = "vm.power", .independent = true, .finish = rk_finish_power },
+	{ .name = "bundle", .finish = rk_finish_bundle },
+	{ .name = "edits", .finish = rk_finish_edits }, /* only as a part of a bundle */
 	{ .name = "power", .independent = true }, /* no steps: it holds the racks while trays are switched */
 };
 

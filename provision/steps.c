@@ -2,8 +2,18 @@
 
 #include <string.h>
 
-/* What waits for a person is no step of any system. */
+/* The head of a part has its params for the end of the operation (provision/bundle.h). */
+static int part_apply(struct rk_world *world, struct rk_step *step, struct rk_err *err)
+{
+	(void)world;
+	(void)step;
+	(void)err;
+	return 0;
+}
+
+/* What waits for a person, or for its steps, is no step of any system. */
 static const struct rk_step_kind op_steps[] = {
+	{ .name = "op.part", .summary = "begin this part", .apply = part_apply },
 	{ .name = "op.confirm", .summary = "wait for op confirm; without it everything is undone", .awaits = true },
 	{ .name = NULL },
 };

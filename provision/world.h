@@ -17,6 +17,7 @@ struct rk_world {
 	int jobs;                         /* parallel work */
 	bool wait;                        /* --wait */
 	int confirm_ms;                   /* --confirm-within: what the command changes is undone unless confirmed in this time; 0: no such thing */
+	struct rk_bundle *bundle;         /* changes are put together in it instead of being carried out (provision/bundle.h), or NULL */
 	volatile int *cancel;             /* set by Ctrl-C; env.cancel points to the same. An operation resets it before it rolls back */
 	void (*progress)(void *ctx, const char *text); /* one line of progress, or NULL */
 	void *progress_ctx;

@@ -101,7 +101,10 @@ static int create_tenant(struct rk_call *call, struct rk_err *err)
 		rk_err_hint(err, "names have 1 to 63 of a-z 0-9 and '-', and do not begin or end with '-'");
 		return RK_INVALID;
 	}
-	if (rk_find_tenant(call->world->site, name) >= 0 || call->dry_run)
+	bool there = rk_find_tenant(call->world->site, name) >= 0;
+	if (call->dry_run)
+		rk_out_note(call->out, there ? "tenant %s is there, nothing to do" : "would add tenant %s", name);
+	if (there || call->dry_run)
 		return 0;
 	return rk_in_transaction(call, add_tenant, NULL, err);
 }
@@ -114,8 +117,15 @@ static int remove_tenant(struct rk_call *call, const void *data, struct rk_err *
 
 static int delete_tenant(struct rk_call *call, struct rk_err *err)
 {
-	if (rk_find_tenant(call->world->site, rk_call_arg(call, "TENANT")) < 0)
-		return rk_err_set(err, RK_NOT_FOUND, "no tenant \"%s\"", rk_call_arg(call, "TENANT"));
+	const char *name = rk_call_arg(call, "TENANT");
+	int at = rk_find_tenant(call->world->site, name), held = at < 0 ? 0 : held_by(call->world->site, (size_t)at);
+
+	if (at < 0)
+		return rk_err_set(err, RK_NOT_FOUND, "no tenant \"%s\"", name);
+	if (call->dry_run && held)
+		rk_out_note(call->out, "tenant %s cannot be removed while it holds %d VMs", name, held);
+	else if (call->dry_run)
+		rk_out_note(call->out, "would remove tenant %s", name);
 	return call->dry_run ? 0 : rk_in_transaction(call, remove_tenant, NULL, err);
 }
 
@@ -143,7 +153,7 @@ static const struct rk_command tenant_rows[] = {
 	{ .noun = "tenant", .verb = "show", .summary = "show what a tenant holds and may hold", .args = TENANT_ARG, .examples = RK_EXAMPLES("tenant show contoso"), .run = rk_cmd_tenant_show,
 	  .columns = RK_COLUMNS({ "name", RK_COL_TEXT }, { "clusters", RK_COL_LIST }, { "vms", RK_COL_NUMBER }, { "gpus", RK_COL_NUMBER }, { "pkeys", RK_COL_NUMBER },
 				{ "reservations", RK_COL_NUMBER }, { "quota_vms", RK_COL_NUMBER }, { "quota_pkeys", RK_COL_NUMBER }) },
-	{ .noun = "tenant", .verb = "create", .summary = "add a tenant", .args = TENANT_ARG, .flags = RK_CMD_CHANGES, .examples = RK_EXAMPLES("tenant create adatum"), .run = create_tenant },
+	{ .noun = "tenant", .verb = "create", .summary = "add a tenant", .args = TENANT_ARG, .flags = RK_CMD_CHANGES | RK_CMD_STAGES, .examples = RK_EXAMPLES("tenant create adatum"), .run = create_tenant },
 	{ .noun = "tenant", .verb = "delete", .summary = "remove a tenant that holds nothing", .args = TENANT_ARG, .flags = RK_CMD_CHANGES | RK_CMD_DANGEROUS,
 	  .examples = RK_EXAMPLES("tenant delete fabrikam"), .run = delete_tenant },
 };

@@ -250,7 +250,7 @@ static const struct rk_command rows[] = {
 	  .examples = RK_EXAMPLES("cluster plan tests/examples/cluster-a.json", "cluster plan tests/examples/cluster-a.json -o json",
 				  "cluster plan tests/examples/cluster-a.json --what-if lose=r01-t[01-03]"), .run = plan },
 	{ .noun = "cluster", .verb = "create", .summary = "make a cluster: VMs, NVLink partitions and PKey in one journalled operation", .args = SPEC_ARG,
-	  .flags = RK_CMD_CHANGES | RK_CMD_REMOTE, .columns = SHOW_COLUMNS, .options = CONFIRM,
+	  .flags = RK_CMD_CHANGES | RK_CMD_STAGES | RK_CMD_REMOTE, .columns = SHOW_COLUMNS, .options = CONFIRM,
 	  .description = "Every effect is read back before the next step. A failure rolls everything back; after kill -9 see racksh op list. A cluster whose spec "
 			 "requires a validation is ready when it passed; when it did not, the cluster is left for you to look at, degraded, with code 7.\n\n" CONVERGES
 			 "--no-wait returns as soon as the operation is written down and leaves the work to a process of its own (in a twin without --sim-state "
@@ -268,15 +268,15 @@ static const struct rk_command rows[] = {
 			 "the rack's profile and were never seen on the tray are listed on stderr.",
 	  .examples = RK_EXAMPLES("cluster render tests/examples/cluster-a.json --tray r01-t07", "cluster render tests/examples/cluster-a.json --seed -o json"),
 	  .run = rk_cmd_cluster_render },
-	{ .noun = "cluster", .verb = "grow", .summary = "add VMs to a cluster", .args = RESIZE_ARGS, .options = CONFIRM, .flags = RK_CMD_CHANGES | RK_CMD_REMOTE,
+	{ .noun = "cluster", .verb = "grow", .summary = "add VMs to a cluster", .args = RESIZE_ARGS, .options = CONFIRM, .flags = RK_CMD_CHANGES | RK_CMD_STAGES | RK_CMD_REMOTE,
 	  .columns = SHOW_COLUMNS, .run = resize, .examples = RK_EXAMPLES("cluster grow a 6", "cluster grow a 6 --confirm-within 10m", "cluster grow a 6 -n"),
 	  .description = "New trays join the cluster's partitions and boot; then the IMEX lists of the VMs that were there name them. VM numbers are never used "
 			 "again. A failure rolls everything back.\n\n" CONVERGES },
 	{ .noun = "cluster", .verb = "shrink", .summary = "take the youngest VMs out of a cluster", .args = RESIZE_ARGS, .options = CONFIRM,
-	  .flags = RK_CMD_CHANGES | RK_CMD_DANGEROUS | RK_CMD_REMOTE, .columns = SHOW_COLUMNS, .run = resize, .examples = RK_EXAMPLES("cluster shrink a 2"),
+	  .flags = RK_CMD_CHANGES | RK_CMD_STAGES | RK_CMD_DANGEROUS | RK_CMD_REMOTE, .columns = SHOW_COLUMNS, .run = resize, .examples = RK_EXAMPLES("cluster shrink a 2"),
 	  .description = "The IMEX lists of the VMs that stay are written first, then the others are stopped and leave the partitions: up to here a failure rolls "
 			 "everything back, and with --confirm-within this is what waits. After that their drives are erased and their trays are free.\n\n" CONVERGES },
-	{ .noun = "cluster", .verb = "repair", .summary = "move VMs from bad trays to free ones in the same rack", .flags = RK_CMD_CHANGES | RK_CMD_DANGEROUS | RK_CMD_REMOTE,
+	{ .noun = "cluster", .verb = "repair", .summary = "move VMs from bad trays to free ones in the same rack", .flags = RK_CMD_CHANGES | RK_CMD_STAGES | RK_CMD_DANGEROUS | RK_CMD_REMOTE,
 	  .args = RK_ARGS(CLUSTER, { .name = "VM", .type = RK_ARG_SEL_VMS, .repeated = true, .help = "these VMs; without any, those that failed or are on a tray that is cordoned, faulty or offline, or lacks a GPU or HCA now" }),
 	  .columns = SHOW_COLUMNS, .run = repair, .examples = RK_EXAMPLES("cluster repair a", "cluster repair a a-02 -n"),
 	  .description = "The VM keeps its name and number and starts anew on the other tray, with a new address and empty drives. The new tray joins both "
@@ -289,7 +289,7 @@ static const struct rk_command rows[] = {
 			 "managers, because a domain that runs cannot be renamed and its hostname was in the seed of its first boot; VMs that are made later have "
 			 "the new one everywhere. The old name is free for another cluster. Specs that keep clusters apart from this one follow." },
 	{ .noun = "cluster", .verb = "delete", .summary = "delete a cluster and give back everything it held", .args = CLUSTER_ARG,
-	  .flags = RK_CMD_CHANGES | RK_CMD_DANGEROUS | RK_CMD_REMOTE,
+	  .flags = RK_CMD_CHANGES | RK_CMD_STAGES | RK_CMD_DANGEROUS | RK_CMD_REMOTE,
 	  .description = "Guests are seen dead before anything is released, and drives erased before a tray is free. A tray whose erase failed becomes faulty, not free. "
 			 "What was begun can only be finished: racksh op resume.", .run = delete },
 };

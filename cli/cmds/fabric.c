@@ -29,7 +29,10 @@ static int fix(struct rk_call *call, const char *cluster, struct rk_err *err)
 		return plan_fix(call, cluster, err);
 	if (call->parsed->globals.read_only)
 		return rk_err_set(err, RK_INVALID, "\"drift --fix\" changes something, and --read-only was given");
-	int rc = rk_app_confirm(call->app, "drift --fix", call->yes, err);
+	if (call->app->stage.open)
+		return rk_err_set(err, RK_INVALID, "\"drift --fix\" cannot be staged: run it before begin, or after commit");
+	char *what RK_CLEANUP_FREE = rk_xasprintf("drift%s%s --fix", cluster ? " cluster " : "", cluster ? cluster : "");
+	int rc = rk_app_confirm(call->app, what, call->yes, err);
 	return rc ? rc : rk_drift_fix(call->world, cluster, &op, &skipped, err);
 }
 

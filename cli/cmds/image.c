@@ -58,6 +58,9 @@ static int add(struct rk_call *call, struct rk_err *err)
 		.state_folder = call->world->sim ? NULL : folder, .dry_run = call->dry_run,
 	};
 	struct rk_image_added added;
+
+	if (file && call->world->bundle)
+		return rk_err_set(err, RK_INVALID, "a file goes to the trays at once, and cannot be staged: run image add before begin");
 	int rc = rk_image_add(call->world, &request, call->arena, &added, err);
 
 	if (!rc)
@@ -82,6 +85,10 @@ static int take_away(struct rk_call *call, struct rk_err *err)
 		names[i] = site->images[i].name;
 	if (at < 0)
 		return rk_no_such("image", name, names, site->n_images, err);
+	if (call->dry_run && used_by(site, name))
+		rk_out_note(call->out, "image %s cannot be forgotten while %d clusters use it", name, used_by(site, name));
+	else if (call->dry_run)
+		rk_out_note(call->out, "would forget image %s", name);
 	if (site->images[at].volume)
 		rk_out_note(call->out, "the volume %s stays on the trays", site->images[at].volume);
 	return call->dry_run ? 0 : rk_in_transaction(call, remove_image, NULL, err);
@@ -91,7 +98,7 @@ static const struct rk_command rows[] = {
 	{ .noun = "image", .verb = "list", .summary = "list the images of the site", .list = true, .examples = RK_EXAMPLES("image list"), .run = list,
 	  .columns = RK_COLUMNS({ "name", RK_COL_TEXT }, { "volume", RK_COL_TEXT }, { "arch", RK_COL_TEXT }, { "format", RK_COL_TEXT },
 				{ "clusters", RK_COL_NUMBER }, { "checksum", RK_COL_TEXT, .wide = true }) },
-	{ .noun = "image", .verb = "add", .summary = "add an image: a local file goes to the trays, a volume is there already", .flags = RK_CMD_CHANGES | RK_CMD_REMOTE | RK_CMD_SELECTS,
+	{ .noun = "image", .verb = "add", .summary = "add an image: a local file goes to the trays, a volume is there already", .flags = RK_CMD_CHANGES | RK_CMD_STAGES | RK_CMD_REMOTE | RK_CMD_SELECTS,
 	  .args = RK_ARGS({ .name = "NAME", .type = RK_ARG_TEXT, .required = true, .help = "name for the image" },
 			  { .name = "PATH|VOL", .type = RK_ARG_FILE, .required = true, .help = "qcow2 or raw file, or POOL/VOLUME on the trays" }),
 	  .options = RK_ARGS({ .name = "arch", .type = RK_ARG_ENUM, .values = "aarch64|x86_64", .help = "architecture; default: of the partition table, else of the site" },

@@ -123,19 +123,30 @@ static int elevation(struct rk_call *call, struct rk_err *err)
 	return 0;
 }
 
+/* Why a rack is cordoned from here on; NULL: it is not. */
+static const char *new_mark(const struct rk_call *call)
+{
+	const char *reason = rk_call_arg(call, "reason");
+
+	return strcmp(call->command->verb, "cordon") != 0 ? NULL : reason ? reason : "no reason given";
+}
+
 static int set_cordon(struct rk_call *call, const void *data, struct rk_err *err)
 {
-	bool on = strcmp(call->command->verb, "cordon") == 0;
-	const char *reason = rk_call_arg(call, "reason");
-	int rack, rc = rk_get_rack(call, rk_call_arg(call, "RACK"), &rack, err);
-
 	(void)data;
-	return rc ? rc : rk_store_set_rack_cordon(call->world->store, rk_call_arg(call, "RACK"), on ? (reason ? reason : "no reason given") : NULL, err);
+	return rk_store_set_rack_cordon(call->world->store, rk_call_arg(call, "RACK"), new_mark(call), err);
 }
 
 static int cordon(struct rk_call *call, struct rk_err *err)
 {
-	return call->dry_run ? 0 : rk_in_transaction(call, set_cordon, NULL, err);
+	const char *mark = new_mark(call);
+	int rack, rc = rk_get_rack(call, rk_call_arg(call, "RACK"), &rack, err);
+
+	if (rc || !call->dry_run)
+		return rc ? rc : rk_in_transaction(call, set_cordon, NULL, err);
+	const struct rk_rack *r = &call->world->site->racks[rack];
+	rk_out_note(call->out, "would %s rack %s (%d trays)%s%s", call->command->verb, r->name, r->n_trays, mark ? ": " : "", mark ? mark : "");
+	return 0;
 }
 
 #define COLUMNS                                                                                                                             \
@@ -148,9 +159,9 @@ static const struct rk_command rows[] = {
 	{ .noun = "rack", .verb = "list", .summary = "list the racks with what is free", .list = true, .columns = COLUMNS, .examples = RK_EXAMPLES("rack list", "rack list -o json"), .run = list },
 	{ .noun = "rack", .verb = "show", .summary = "show one rack", .args = RK_ARGS(RACK_ARG), .columns = COLUMNS, .examples = RK_EXAMPLES("rack show r01"), .run = show },
 	{ .noun = "rack", .verb = "elevation", .summary = "draw a rack, U by U, trays coloured by tenant and state", .args = RK_ARGS(RACK_ARG), .flags = RK_CMD_RAW, .examples = RK_EXAMPLES("rack elevation r01"), .run = elevation },
-	{ .noun = "rack", .verb = "cordon", .summary = "keep new VMs off a rack", .args = RK_ARGS(RACK_ARG), .flags = RK_CMD_CHANGES,
+	{ .noun = "rack", .verb = "cordon", .summary = "keep new VMs off a rack", .args = RK_ARGS(RACK_ARG), .flags = RK_CMD_CHANGES | RK_CMD_STAGES,
 	  .options = RK_ARGS({ .name = "reason", .type = RK_ARG_TEXT, .help = "why; shown wherever the rack is refused" }),
 	  .examples = RK_EXAMPLES("rack cordon r01 --reason 'pump work'"), .run = cordon },
-	{ .noun = "rack", .verb = "uncordon", .summary = "let new VMs onto a rack again", .args = RK_ARGS(RACK_ARG), .flags = RK_CMD_CHANGES, .examples = RK_EXAMPLES("rack uncordon r01"), .run = cordon },
+	{ .noun = "rack", .verb = "uncordon", .summary = "let new VMs onto a rack again", .args = RK_ARGS(RACK_ARG), .flags = RK_CMD_CHANGES | RK_CMD_STAGES, .examples = RK_EXAMPLES("rack uncordon r01"), .run = cordon },
 };
 RK_NOUN(rack, "racks: one NVLink domain each", NULL, rows);

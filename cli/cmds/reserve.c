@@ -117,7 +117,7 @@ static int cancel(struct rk_call *call, struct rk_err *err)
 static const struct rk_command rows[] = {
 	{ .noun = "reserve", .verb = "list", .summary = "list the reservations", .list = true, .columns = COLUMNS, .examples = RK_EXAMPLES("reserve list", "reserve list -o json"),
 	  .run = list },
-	{ .noun = "reserve", .verb = "create", .summary = "keep racks or a number of trays for a tenant", .flags = RK_CMD_CHANGES, .columns = COLUMNS,
+	{ .noun = "reserve", .verb = "create", .summary = "keep racks or a number of trays for a tenant", .flags = RK_CMD_CHANGES | RK_CMD_STAGES, .columns = COLUMNS,
 	  .args = RK_ARGS({ .name = "TENANT", .type = RK_ARG_TENANT, .required = true, .help = "whom it is kept for" }),
 	  .options = RK_ARGS({ .name = "racks", .type = RK_ARG_SEL_RACKS, .help = "whole racks" }, { .name = "count", .type = RK_ARG_NUMBER, .help = "trays, wherever" },
 			     { .name = "from", .type = RK_ARG_TEXT, .help = "beginning: RFC 3339, a day, or from now on (+2h); default now" },
@@ -129,7 +129,7 @@ static const struct rk_command rows[] = {
 			 "in the racks (code 4), too few free trays (code 5).",
 	  .examples = RK_EXAMPLES("reserve create contoso --racks r01 --for 7d", "reserve create contoso --count 8 --from 2030-01-01T08:00:00Z --to 2030-01-08", "reserve create contoso --count 4 --from +2h --to +2d -n"),
 	  .run = create },
-	{ .noun = "reserve", .verb = "cancel", .summary = "end a reservation now", .flags = RK_CMD_CHANGES, .columns = COLUMNS,
+	{ .noun = "reserve", .verb = "cancel", .summary = "end a reservation now", .flags = RK_CMD_CHANGES | RK_CMD_STAGES, .columns = COLUMNS,
 	  .args = RK_ARGS({ .name = "ID", .type = RK_ARG_NUMBER, .required = true, .help = "number of the reservation" }), .run = cancel },
 };
 RK_NOUN(reserve, "capacity kept for a tenant between two times", NULL, rows);

@@ -47,13 +47,16 @@ static int commit(struct rk_call *call, struct rk_err *err)
 
 extern const struct rk_noun rk_noun_begin, rk_noun_diff, rk_noun_commit, rk_noun_abort;
 WORD(begin, "stage changing commands instead of running them, until commit or abort", .flags = RK_CMD_SHELL | RK_CMD_NO_STORE, .run = begin,
-     .description = "Commands that only look run as usual and show the site as it is. A command that cannot be undone by another one (delete, shrink, repair, "
-		    "replace, power, import) can only be the last one.",
+     .description = "Commands that only look run as usual and show the site as it is. Staged are changes of clusters, VMs, cordons and reservations, new tenants and "
+		    "new images; others (import, replace, power, drift --fix, what is about operations and stores) are run before or after.",
      .examples = RK_EXAMPLES("begin"));
 WORD(diff, "show value by value what the staged commands would change on every plane", .flags = RK_CMD_SHELL, .list = true, .run = diff,
      .columns = RK_COLUMNS({ "plane", RK_COL_TEXT }, { "object", RK_COL_TEXT }, { "field", RK_COL_TEXT }, { "from", RK_COL_TEXT }, { "to", RK_COL_TEXT }),
      .description = "The commands are run on a twin of the site as it is now, and the twin is compared with what it was before.");
-WORD(commit, "run what is staged: all of it or nothing", .flags = RK_CMD_SHELL, .run = commit,
-     .description = "The commands run one after the other, each journalled on its own. When one fails, it rolls itself back, and the ones before it are undone by "
-		    "their opposites (create by delete, cordon by uncordon), last first. What cannot be undone either is named, and the code is 3.");
+WORD(commit, "make what is staged one operation: all of it or nothing", .flags = RK_CMD_SHELL | RK_CMD_CHANGES, .list = true, .run = commit,
+     .columns = RK_COLUMNS({ "id", RK_COL_NUMBER }, { "kind", RK_COL_TEXT }, { "target", RK_COL_TEXT }, { "summary", RK_COL_TEXT }),
+     .description = "The commands are planned one after the other, each on what the ones before will hold; what a staged command frees is free after the commit. When "
+		    "one cannot be done, nothing is. Then their steps run as one operation with one number: a failure takes all of it back, what was "
+		    "interrupted is finished with `op resume` or taken back with `op rollback`. Steps that cannot be taken back (delete, shrink, repair, "
+		    "stop and start) come last, when everything else is done. With -n the steps are shown and nothing is done.");
 WORD(abort, "forget what is staged", .flags = RK_CMD_SHELL | RK_CMD_NO_STORE, .run = abort_stage);

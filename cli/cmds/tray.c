@@ -61,45 +61,79 @@ static int show(struct rk_call *call, struct rk_err *err)
 	return rc;
 }
 
-static int set_cordons(struct rk_call *call, const void *data, struct rk_err *err)
-{
-	const struct rk_site *site = call->world->site;
-	const char *reason = strcmp(call->command->verb, "cordon") == 0 ? rk_call_arg(call, "reason") : NULL;
+struct marking {
 	int *trays;
 	size_t n;
-	int rc = rk_select_trays(site, rk_call_arg(call, "SEL"), call->except, call->arena, &trays, &n, err);
+	const char *reason;              /* NULL: the mark goes */
+};
 
-	(void)data;
-	for (size_t i = 0; !rc && i < n; i++)
-		rc = rk_store_set_tray_cordon(call->world->store, site->trays[trays[i]].name, reason, err);
-	if (!rc)
-		rk_out_note(call->out, "%zu tray%s %sed", n, n == 1 ? "" : "s", call->command->verb);
+static int set_cordons(struct rk_call *call, const void *data, struct rk_err *err)
+{
+	const struct marking *m = data;
+	int rc = 0;
+
+	for (size_t i = 0; !rc && i < m->n; i++)
+		rc = rk_store_set_tray_cordon(call->world->store, call->world->site->trays[m->trays[i]].name, m->reason, err);
 	return rc;
+}
+
+static const char *folded(struct rk_call *call, const int *trays, size_t n, bool faulty_only)
+{
+	const struct rk_site *site = call->world->site;
+	const char **names = rk_arena_array(call->arena, n, sizeof(*names));
+	size_t kept = 0;
+
+	for (size_t i = 0; i < n; i++)
+		if (!faulty_only || (site->trays[trays[i]].faulty && site->trays[trays[i]].vm == RK_NONE))
+			names[kept++] = site->trays[trays[i]].name;
+	return kept ? rk_nodeset_fold(call->arena, names, kept) : NULL;
+}
+
+static int mark(struct rk_call *call, struct marking *m, struct rk_err *err)
+{
+	int rc = rk_select_trays(call->world->site, rk_call_arg(call, "SEL"), call->except, call->arena, &m->trays, &m->n, err);
+
+	return rc || call->dry_run ? rc : rk_in_transaction(call, set_cordons, m, err);
 }
 
 static int cordon(struct rk_call *call, struct rk_err *err)
 {
-	int *trays;
-	size_t n;
+	struct marking m = { .reason = rk_call_arg(call, "reason") };
+	int rc = mark(call, &m, err);
 
-	if (call->dry_run)
-		return rk_select_trays(call->world->site, rk_call_arg(call, "SEL"), call->except, call->arena, &trays, &n, err);
-	return rk_in_transaction(call, set_cordons, NULL, err);
+	if (!rc && call->dry_run)
+		rk_out_note(call->out, "would cordon %zu tray%s (%s): %s", m.n, m.n == 1 ? "" : "s", folded(call, m.trays, m.n, false), m.reason);
+	else if (!rc)
+		rk_out_note(call->out, "%zu tray%s cordoned", m.n, m.n == 1 ? "" : "s");
+	return rc;
+}
+
+static void say_uncordon(struct rk_call *call, const struct marking *m)
+{
+	const char *faulty = folded(call, m->trays, m->n, true);
+
+	rk_out_note(call->out, "would uncordon %zu tray%s: %s", m->n, m->n == 1 ? "" : "s", folded(call, m->trays, m->n, false));
+	if (faulty)
+		rk_out_note(call->out, "would empty, erase and bring back into service before that: %s", faulty);
 }
 
 /* One that is faulty is emptied and erased before it is free. */
 static int uncordon(struct rk_call *call, struct rk_err *err)
 {
+	struct marking m = { .reason = NULL };
 	int64_t op = 0;
-	int *trays;
-	size_t n;
-	int rc = cordon(call, err);
+	int rc = mark(call, &m, err);
 
-	if (!rc && !call->dry_run)
-		rc = rk_world_refresh(call->world, err);
-	if (!rc && !call->dry_run)
-		rc = rk_select_trays(call->world->site, rk_call_arg(call, "SEL"), call->except, call->arena, &trays, &n, err);
-	return rc || call->dry_run ? rc : rk_tray_restore(call->world, trays, n, &op, err);
+	if (!rc && call->dry_run)
+		say_uncordon(call, &m);
+	if (rc || call->dry_run)
+		return rc;
+	rc = rk_world_refresh(call->world, err);
+	if (!rc)
+		rc = rk_tray_restore(call->world, m.trays, m.n, &op, err);
+	if (!rc)
+		rk_out_note(call->out, "%zu tray%s uncordoned", m.n, m.n == 1 ? "" : "s");
+	return rc;
 }
 
 static int identity_of(struct rk_call *call, int tray, struct rk_tray_identity *ret, struct rk_err *err)
@@ -243,10 +277,10 @@ static const struct rk_command rows[] = {
 	{ .noun = "tray", .verb = "list", .summary = "list the trays with their state", .list = true, .columns = COLUMNS, .examples = RK_EXAMPLES("tray list"), .run = list },
 	{ .noun = "tray", .verb = "show", .summary = "show one tray", .args = RK_ARGS({ .name = "TRAY", .type = RK_ARG_TRAY, .required = true, .help = "name of a tray" }),
 	  .columns = COLUMNS, .examples = RK_EXAMPLES("tray show r01-t01"), .run = show },
-	{ .noun = "tray", .verb = "cordon", .summary = "keep new VMs off trays", .args = SEL_ARG, .flags = RK_CMD_CHANGES | RK_CMD_SELECTS,
+	{ .noun = "tray", .verb = "cordon", .summary = "keep new VMs off trays", .args = SEL_ARG, .flags = RK_CMD_CHANGES | RK_CMD_STAGES | RK_CMD_SELECTS,
 	  .options = RK_ARGS({ .name = "reason", .type = RK_ARG_TEXT, .required = true, .help = "why; shown wherever the tray is refused" }),
 	  .examples = RK_EXAMPLES("tray cordon r01-t[17-18] --reason 'HCA swap'"), .run = cordon },
-	{ .noun = "tray", .verb = "uncordon", .summary = "let new VMs onto trays again", .args = SEL_ARG, .flags = RK_CMD_CHANGES | RK_CMD_SELECTS | RK_CMD_REMOTE,
+	{ .noun = "tray", .verb = "uncordon", .summary = "let new VMs onto trays again", .args = SEL_ARG, .flags = RK_CMD_CHANGES | RK_CMD_STAGES | RK_CMD_SELECTS | RK_CMD_REMOTE,
 	  .description = "A faulty tray is emptied first, its drives are erased and its GPUs return to the default NVLink partition; one where that fails stays faulty.",
 	  .examples = RK_EXAMPLES("tray uncordon r01-t[17-18]"), .run = uncordon },
 	{ .noun = "tray", .verb = "replace", .summary = "record other hardware in the slot of a tray, and move all memberships to it", .list = true,

@@ -254,6 +254,11 @@ static void changes_nothing_dry(const struct rk_command *c, const char *example)
 	copy("base.db", "dry.db");
 	char *before RK_CLEANUP_FREE = everything("dry.db");
 	run_with("dry.db", "table", "-n", example);
+	char *said RK_CLEANUP_FREE = text_of("out");
+	if (!*said) {
+		print_error("example \"%s\" says nothing with -n\n", example);
+		failed++;
+	}
 	char *after RK_CLEANUP_FREE = everything("dry.db");
 	if (strcmp(before, after) == 0)
 		return;
@@ -261,7 +266,7 @@ static void changes_nothing_dry(const struct rk_command *c, const char *example)
 	failed++;
 }
 
-static void a_dry_run_changes_nothing(void **state)
+static void a_dry_run_says_what_it_would_do_and_changes_nothing(void **state)
 {
 	(void)state;
 	failed = 0;
@@ -321,7 +326,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(every_example_runs_on_the_twin), cmocka_unit_test(json_is_as_its_schema_says),
-		cmocka_unit_test(a_dry_run_changes_nothing), cmocka_unit_test(read_only_refuses_every_change), cmocka_unit_test(every_shape_belongs_to_a_column), cmocka_unit_test(every_nested_column_has_a_shape),
+		cmocka_unit_test(a_dry_run_says_what_it_would_do_and_changes_nothing), cmocka_unit_test(read_only_refuses_every_change), cmocka_unit_test(every_shape_belongs_to_a_column), cmocka_unit_test(every_nested_column_has_a_shape),
 	};
 
 	return cmocka_run_group_tests(tests, make_twin, remove_twin);

@@ -7,6 +7,7 @@
 #include <cmocka.h>
 
 #include "inventory/base/file.h"
+#include "provision/bundle.h"
 #include "tests/contract/ops_twin.h"
 
 /* Every operation on a cluster of one VM per rack in two racks, with every single call to an outside system failing once, and with the process
@@ -18,6 +19,7 @@ enum { RACKS = 2, TRAYS = 3, RUNS_MAX = 3000 };
 struct scenario {
 	const char *name;
 	int vms_before, vms_after;        /* of cluster "a"; 0: it is not there */
+	int clusters;                     /* how many there are afterwards; 0: the one, while it has VMs */
 	bool required;                    /* the spec requires a validation */
 	int (*act)(struct rk_world *world, struct rk_arena *arena, int64_t *op, struct rk_err *err);
 };
@@ -59,13 +61,44 @@ static int act_delete(struct rk_world *world, struct rk_arena *arena, int64_t *o
 	return rk_cluster_delete(world, "a", op, err);
 }
 
+static int change_in_bundle(struct rk_bundle *bundle, struct rk_world *world, struct rk_arena *arena, int part, struct rk_err *err)
+{
+	int64_t op;
+	int rc = 0;
+
+	rk_bundle_part(bundle, "part");
+	switch (part) {
+	case 0: rc = rk_cluster_resize(world, "a", 1, false, &op, err); break;
+	case 1: rc = rk_cluster_create(world, spec_of(arena, "b", "t", 1, 1, false), &op, err); break;
+	case 2: rc = rk_store_set_tray_cordon(world->store, world->site->trays[world->site->n_trays - 1].name, "fan", err); break;
+	}
+	return rc ? rc : rk_bundle_part_done(bundle, err);
+}
+
+/* Forward with a way back, forward without one, and an edit of the store alone: one operation. */
+static int act_commit(struct rk_world *world, struct rk_arena *arena, int64_t *op, struct rk_err *err)
+{
+	struct rk_bundle *bundle;
+	int rc = rk_bundle_begin(world, "commit", &bundle, err);
+
+	if (rc)
+		return rc;
+	for (int part = 0; !rc && part < 3; part++)
+		rc = change_in_bundle(bundle, world, arena, part, err);
+	if (!rc)
+		return rk_bundle_run(bundle, op, err);
+	rk_bundle_drop(bundle);
+	return rc;
+}
+
 static const struct scenario scenarios[] = {
-	{ "create", 0, 2, false, act_create },
-	{ "create with validation", 0, 2, true, act_create_validated },
-	{ "grow", 2, 4, false, act_grow },
-	{ "shrink", 3, 1, false, act_shrink },
-	{ "repair", 3, 3, false, act_repair },
-	{ "delete", 2, 0, false, act_delete },
+	{ "create", 0, 2, 0, false, act_create },
+	{ "create with validation", 0, 2, 0, true, act_create_validated },
+	{ "grow", 2, 4, 0, false, act_grow },
+	{ "shrink", 3, 1, 0, false, act_shrink },
+	{ "repair", 3, 3, 0, false, act_repair },
+	{ "delete", 2, 0, 0, false, act_delete },
+	{ "commit of several", 3, 2, 2, false, act_commit },
 };
 
 static void prepare(struct fixture *f, const struct scenario *s, const char *state)
@@ -94,12 +127,12 @@ static bool repaired(struct fixture *f)
 static void assert_done(struct fixture *f, const struct scenario *s)
 {
 	assert_int_equal(vms_now(f), s->vms_after);
-	assert_int_equal(f->world.site->n_clusters, s->vms_after ? 1 : 0);
+	assert_int_equal(f->world.site->n_clusters, s->clusters ? s->clusters : s->vms_after ? 1 : 0);
 	if (s->act == act_repair)
 		assert_true(repaired(f));
-	if (s->vms_after) {
-		assert_int_equal(f->world.site->clusters[0].state, RK_CLUSTER_READY);
-		assert_int_equal(f->world.site->clusters[0].op, 0);
+	for (size_t c = 0; c < f->world.site->n_clusters; c++) {
+		assert_int_equal(f->world.site->clusters[c].state, RK_CLUSTER_READY);
+		assert_int_equal(f->world.site->clusters[c].op, 0);
 	}
 	assert_consistent(f);
 }
