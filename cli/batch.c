@@ -8,6 +8,7 @@
 #include "inventory/base/digest.h"
 #include "inventory/base/file.h"
 #include "inventory/base/json.h"
+#include "inventory/base/sort.h"
 
 enum { BATCH_MAX = 16 << 20 };
 
@@ -68,7 +69,7 @@ static struct problem *add_problem(struct problems *all, int line)
 
 static void print_problems(struct problems *all, enum rk_format format)
 {
-	qsort(all->items, all->n, sizeof(*all->items), by_line);
+	rk_sort(all->items, all->n, sizeof(*all->items), by_line);
 	for (size_t i = 0; i < all->n; i++) {
 		rk_print_error(&all->items[i].err, "", format);
 		rk_err_clear(&all->items[i].err);

@@ -2,6 +2,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "inventory/base/sort.h"
 #include "inventory/profile.h"
 #include "inventory/site_file.h"
 #include "inventory/site_reader.h"
@@ -342,8 +343,7 @@ void rk_read_racks(struct rk_reader *r, const struct rk_jnode *racks)
 	RK_JEACH(it, racks)
 		collect_entry(r, it, &names);
 	rk_map_free(names.seen);
-	if (r->racks.n)
-		qsort(r->racks.items, r->racks.n, sizeof(*r->racks.items), by_rack_name);
+	rk_sort(r->racks.items, r->racks.n, sizeof(*r->racks.items), by_rack_name);
 	r->site->racks = rk_arena_array(r->arena, r->racks.n, sizeof(*r->site->racks));
 	r->site->n_racks = r->racks.n;
 	for (size_t i = 0; i < r->racks.n; i++)

@@ -2,6 +2,7 @@
 #include <string.h>
 
 #include "inventory/base/nodeset.h"
+#include "inventory/base/sort.h"
 #include "provision/export.h"
 
 /* ---- writing ------------------------------------------------------------------------------------------------------------------------ */
@@ -364,7 +365,7 @@ int rk_export_check_slurm(const struct rk_export *e, const char *name, const cha
 	*ret = rk_arena_array(arena, h.diffs.n + 1, sizeof(**ret));
 	*ret_n = h.diffs.n;
 	if (h.diffs.n) {
-		qsort(h.diffs.items, h.diffs.n, sizeof(*h.diffs.items), by_line);
+		rk_sort(h.diffs.items, h.diffs.n, sizeof(*h.diffs.items), by_line);
 		memcpy(*ret, h.diffs.items, h.diffs.n * sizeof(**ret));
 	}
 	free(h.blocks.items);

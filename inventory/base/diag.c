@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "inventory/base/mem.h"
+#include "inventory/base/sort.h"
 
 enum { DETAILS_MAX = 100 };
 
@@ -106,7 +107,7 @@ int rk_diags_result(struct rk_diags *diags, struct rk_err *err)
 {
 	if (!diags->n)
 		return 0;
-	qsort(diags->items, diags->n, sizeof(*diags->items), by_place);
+	rk_sort(diags->items, diags->n, sizeof(*diags->items), by_place);
 	drop_doubled(diags);
 	char *first RK_CLEANUP_FREE = placed(diags, &diags->items[0], false);
 	rk_err_set(err, RK_INVALID, "%s", first);

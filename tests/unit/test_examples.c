@@ -95,7 +95,11 @@ static int make_twin(void **state)
 	char *path RK_CLEANUP_FREE = in_folder("a.json");
 	if (rk_file_write(path, spec, sizeof(spec) - 1, 0600, NULL))
 		return -1;
-	return run("base.db", "table", "image add spare default/spare.qcow2; cluster create a.json; validate cluster a --save evidence-a");
+	int code = run("base.db", "table", "image add spare default/spare.qcow2; cluster create a.json; validate cluster a --save evidence-a");
+	char *err RK_CLEANUP_FREE = text_of("err");
+	if (code)
+		print_error("the twin could not be made (%d): %s\n", code, err);
+	return code;
 }
 
 static int remove_twin(void **state)
