@@ -3,7 +3,7 @@
 set -eu
 packages="gcc make pkg-config libvirt-dev libssh-dev libreadline-dev libjansson-dev libcmocka-dev libsqlite3-dev libpq-dev
 	libcurl4-openssl-dev libxml2-dev libisofs-dev mandoc shellcheck libvirt-daemon libvirt-daemon-driver-qemu libvirt-clients
-	qemu-system-x86 qemu-utils opensm ibsim-utils infiniband-diags openssh-server openssh-client dropbear-bin busybox-static
+	qemu-system-x86 qemu-system-arm qemu-utils opensm ibsim-utils infiniband-diags openssh-server openssh-client dropbear-bin busybox-static
 	libxml2-utils jq xz-utils cpio postgresql procps git iproute2 cloud-init"
 missing=
 for p in $packages; do

@@ -7,13 +7,13 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 #include <cmocka.h>
 
 #include "inventory/base/file.h"
 #include "provision/ssh.h"
+#include "tests/contract/child.h"
 #include "vmspec/vmspec.h"
 
 static const char *const keys[] = { "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIExampleExampleExampleExampleExampleExample00 ops@console" };
@@ -48,23 +48,6 @@ static int set_up(void **state)
 	assert_non_null(mkdtemp(s->folder));
 	*state = s;
 	return 0;
-}
-
-/* Exit status of argv, its output thrown away; 127 when there is no such program. */
-static int run(const char *const *argv)
-{
-	int status = 0;
-	pid_t pid = fork();
-
-	if (pid == 0) {
-		if (!freopen("/dev/null", "w", stdout) || !freopen("/dev/null", "w", stderr))
-			_exit(127);
-		execvp(argv[0], (char *const *)argv);
-		_exit(127);
-	}
-	assert_true(pid > 0);
-	assert_int_equal(waitpid(pid, &status, 0), pid);
-	return WIFEXITED(status) ? WEXITSTATUS(status) : -1;
 }
 
 static int tear_down(void **state)

@@ -5,32 +5,15 @@
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 #include <cmocka.h>
 
 #include "inventory/base/file.h"
+#include "tests/contract/child.h"
 #include "tests/contract/vm_bench.h"
 
 #define SCHEMA "../shared/schemas-libvirt-12.8/domain.rng"
-
-/* Exit status of argv, its output thrown away; 127 when there is no such program. */
-static int run(const char *const *argv)
-{
-	int status = 0;
-	pid_t pid = fork();
-
-	if (pid == 0) {
-		if (!freopen("/dev/null", "w", stdout) || !freopen("/dev/null", "w", stderr))
-			_exit(127);
-		execvp(argv[0], (char *const *)argv);
-		_exit(127);
-	}
-	assert_true(pid > 0);
-	assert_int_equal(waitpid(pid, &status, 0), pid);
-	return WIFEXITED(status) ? WEXITSTATUS(status) : -1;
-}
 
 static bool valid_by_newest(const char *path)
 {
