@@ -58,6 +58,11 @@ int rk_store_need(struct rk_store *store, const char *kind, const char *sql, con
 int rk_store_next(struct rk_store *store, const char *counter, int64_t *ret, struct rk_err *err);
 int64_t rk_store_now_ms(void);
 
+/* Of operations and their leases (store_op.c, store_lease.c). */
+bool rk_store_op_is_final(const char *state);
+int64_t rk_store_process_start(long pid);
+int rk_store_renew(struct rk_store *store, int64_t op, struct rk_err *err);
+
 /* The log of use: a VM, which is there by then, gets its tray; it, or all VMs of a cluster, lose theirs. Inside the caller's transaction. */
 int rk_store_usage_begin(struct rk_store *store, const char *vm, struct rk_err *err);
 int rk_store_usage_end(struct rk_store *store, const char *vm, struct rk_err *err);

@@ -1,7 +1,8 @@
 /* The operation engine: steps with dependencies, journalled ahead; probe, apply and undo per step kind (DESIGN section 5).
  *
  * Journal order per step: state "applying" (with what undo needs in `before`) -> effect -> read back -> "done"; backwards "undoing" -> effect ->
- * "undone". The engine's own thread writes the journal; steps run on up to world->jobs threads, at most one at a time per lane. After kill -9
+ * "undone". The engine's own thread writes the journal; steps run on up to world->jobs threads, at most one at a time per lane, of all processes
+ * that share the store (the lane is a lease there, for one step). After kill -9
  * rk_op_resume or rk_op_rollback rebuild the steps from the journal alone: everything a step needs is in its params (JSON). An operation
  * whose rollback was begun only goes on backwards; one with a final step begun only goes on forwards. */
 #pragma once

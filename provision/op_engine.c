@@ -5,7 +5,7 @@
 /* Rounds: take the results that are there, decide what goes next, write both into one durable transaction (group commit), and only then
  * send: no effect is ahead of its journal. */
 
-enum { POLL_MS = 500 };
+enum { POLL_MS = 500, LANE_POLL_MS = 50 };
 
 typedef int (*result_fn)(struct rk_run *r, int at, struct rk_err *err);
 
@@ -66,10 +66,44 @@ static void forget(struct rk_run *r, struct rk_node *node)
 	node->step.arena = rk_arena_new();
 }
 
-static void free_lane(struct rk_run *r, const struct rk_node *node)
+/* ---- lanes ---------------------------------------------------------------------------------------------------------------------- */
+
+/* One step at a time on a controller, whatever operation or process it is of: the lane is held in the store from before the step until its result
+ * is written down. *ret false: it is in use. */
+static int take_lane(struct rk_run *r, struct rk_node *node, bool *ret, struct rk_err *err)
 {
-	if (node->lane >= 0)
-		r->lane_busy[node->lane] = false;
+	RK_CLEANUP_ERR struct rk_err said = RK_ERR_INIT;
+
+	*ret = node->lane < 0 || !r->lane_busy[node->lane];
+	if (node->lane < 0 || !*ret)
+		return 0;
+	char *purpose RK_CLEANUP_FREE = rk_xasprintf("%s %s", node->step.kind->name, node->step.target);
+	int rc = rk_store_lane_take(r->world->store, node->step.lane, r->op, purpose, ret, &said, err);
+	if (rc || *ret) {
+		r->lane_busy[node->lane] = !rc;
+		return rc;
+	}
+	r->waits = true;
+	if (!node->waits)
+		say(r, node, said.message);
+	node->waits = true;
+	return 0;
+}
+
+static int free_lane(struct rk_run *r, const struct rk_node *node, struct rk_err *err)
+{
+	if (node->lane < 0)
+		return 0;
+	r->lane_busy[node->lane] = false;
+	return rk_store_lane_drop(r->world->store, node->step.lane, r->op, err);
+}
+
+/* Of a run that ends without having heard all results: nobody is to wait for it. */
+static void free_lanes(struct rk_run *r)
+{
+	for (size_t i = 0; i < r->n; i++)
+		if (r->nodes[i].lane >= 0 && r->lane_busy[r->nodes[i].lane])
+			free_lane(r, &r->nodes[i], NULL);
 }
 
 /* ---- what goes next ------------------------------------------------------------------------------------------------------------- */
@@ -86,8 +120,6 @@ static int begin_step(struct rk_run *r, int at, bool undo, struct rk_err *err)
 		r->awaiting = true;
 		return node->state == RK_NODE_APPLYING ? 0 : journal(r, node, RK_NODE_APPLYING, NULL, err);
 	}
-	if (node->lane >= 0)
-		r->lane_busy[node->lane] = true;
 	if (kind->prepare)
 		rc = kind->prepare(r->world, &node->step, err);
 	if (!rc && phase != RK_PROBE)
@@ -105,7 +137,9 @@ static int dispatch(struct rk_run *r, bool undo, struct rk_err *err)
 
 	for (size_t i = r->n_ready; i-- > 0 && !rc;) {
 		int at = r->ready[i];
-		if (r->nodes[at].lane >= 0 && r->lane_busy[r->nodes[at].lane])
+		bool mine;
+		rc = take_lane(r, &r->nodes[at], &mine, err);
+		if (rc || !mine)
 			continue;
 		r->ready[i] = -1;
 		rc = begin_step(r, at, undo, err);
@@ -160,12 +194,14 @@ static int forward_result(struct rk_run *r, int at, struct rk_err *err)
 		put_out(r, at, RK_APPLY);
 		return rc;
 	}
-	free_lane(r, node);
+	int rc = free_lane(r, node, err);
 	r->ended++;
+	if (rc)
+		return rc;
 	if (node->rc)
 		return failed_forward(r, node, err);
 	r->has_result = true;
-	int rc = journal(r, node, RK_NODE_DONE, node->phase == RK_PROBE ? "was there already" : node->step.note, err);
+	rc = journal(r, node, RK_NODE_DONE, node->phase == RK_PROBE ? "was there already" : node->step.note, err);
 	if (!rc)
 		rc = settle(r, node, false, err);
 	say(r, node, "done");
@@ -182,16 +218,18 @@ static int undo_result(struct rk_run *r, int at, struct rk_err *err)
 {
 	struct rk_node *node = &r->nodes[at];
 
-	free_lane(r, node);
+	int rc = free_lane(r, node, err);
 	r->ended++;
+	if (rc)
+		return rc;
 	if (node->rc) {
 		/* Stays "undoing": whoever takes this up goes on backwards. */
-		int rc = journal(r, node, RK_NODE_UNDOING, node->err.message, err);
+		rc = journal(r, node, RK_NODE_UNDOING, node->err.message, err);
 		say(r, node, node->err.message ? node->err.message : "undo failed");
 		note_failure(r, node);
 		return rc;
 	}
-	int rc = journal(r, node, RK_NODE_UNDONE, node->step.note, err);
+	rc = journal(r, node, RK_NODE_UNDONE, node->step.note, err);
 	if (!rc)
 		rc = settle(r, node, true, err);
 	say(r, node, "undone");
@@ -248,6 +286,7 @@ static int round_of(struct rk_run *r, const int *batch, size_t n, result_fn hand
 
 	if (rc)
 		return rc;
+	r->waits = false;
 	rc = still_ours(r, undo, err);
 	for (size_t i = 0; i < n && !rc; i++)
 		rc = handle(r, batch[i], err);
@@ -271,13 +310,15 @@ static int run_rounds(struct rk_run *r, result_fn handle, bool undo, struct rk_e
 	do {
 		rc = round_of(r, batch, n, handle, undo, err);
 		n = 0;
-		/* A round without results hears what others say. */
-		if (!rc && r->running)
-			n = rk_pool_receive(r, batch, POLL_MS);
-	} while (!rc && (n || r->running));
+		/* A round without results hears what others say, and whether they left a lane. */
+		if (!rc && (r->running || r->waits))
+			n = rk_pool_receive(r, batch, r->waits ? LANE_POLL_MS : POLL_MS);
+	} while (!rc && (n || r->running || r->waits));
 	while (r->running)
 		rk_pool_receive(r, batch, POLL_MS);
 	rk_pool_stop(r);
+	if (rc)
+		free_lanes(r);
 	return rc;
 }
 

@@ -19,7 +19,9 @@ struct rk_node {
 	int *users;              /* positions of the steps that depend on this one */
 	size_t n_users, waiting; /* waiting: how many must still end before this may go */
 	int lane;                /* index, or -1 */
-	bool queued, final;      /* final: of its kind, or said in its params */
+	bool queued;
+	bool final;              /* of its kind, or said in its params */
+	bool waits;              /* it was said that somebody else has its lane */
 	/* of the job that runs: written by the worker, read by the engine after it came back */
 	enum rk_phase phase;
 	int rc, present;
@@ -34,7 +36,8 @@ struct rk_run {
 	const struct rk_op_type *type;
 	struct rk_arena *arena;
 	struct rk_node *nodes; size_t n;
-	bool *lane_busy; size_t n_lanes;
+	bool *lane_busy; size_t n_lanes;      /* held by a step of this run */
+	bool waits;                           /* a step that may go has its lane in use elsewhere */
 	int *ready; size_t n_ready;           /* positions, the next one last */
 	int *outbox; size_t n_outbox;         /* decided in this round; sent after its journal is durable */
 	/* the pool */

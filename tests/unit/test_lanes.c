@@ -1,0 +1,242 @@
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <fcntl.h>
+#include <sys/wait.h>
+#include <time.h>
+
+#include <cmocka.h>
+
+#include "tests/contract/ops_twin.h"
+
+/* One NVLink controller and one subnet manager are used by one step at a time, whatever process it is of. */
+
+enum { RACKS = 1, TRAYS = 6, STAY_MS = 20 };
+
+struct place {
+	char folder[200], state[260], inside[260], overlap[260];
+};
+
+static int setup(void **state)
+{
+	struct place *p = rk_xcalloc(1, sizeof(*p));
+	const char *tmp = getenv("TMPDIR");
+
+	snprintf(p->folder, sizeof(p->folder), "%s/racksh-lanes-XXXXXX", access("/dev/shm", W_OK) == 0 ? "/dev/shm" : tmp ? tmp : P_tmpdir);
+	assert_non_null(mkdtemp(p->folder));
+	snprintf(p->state, sizeof(p->state), "%s/state", p->folder);
+	snprintf(p->inside, sizeof(p->inside), "%s/inside", p->folder);
+	snprintf(p->overlap, sizeof(p->overlap), "%s/overlap", p->folder);
+	*state = p;
+	return 0;
+}
+
+static int teardown(void **state)
+{
+	static const char *const names[] = { "state", "state-wal", "state-shm", "inside", "overlap" };
+	struct place *p = *state;
+	char path[300];
+
+	for (size_t i = 0; i < RK_ARRAY_SIZE(names); i++) {
+		snprintf(path, sizeof(path), "%s/%s", p->folder, names[i]);
+		unlink(path);
+	}
+	assert_int_equal(rmdir(p->folder), 0);
+	free(p);
+	return 0;
+}
+
+/* ---- a controller that notices company ---------------------------------------------------------------------------------------------------- */
+
+static const struct place *place;
+static const struct rk_nvl_ops *controller;
+
+/* From the first change that a partition's step makes to its last: nobody else is to be between them. */
+static void come_in(void)
+{
+	const struct timespec stay = { 0, STAY_MS * 1000000L };
+
+	int fd = open(place->inside, O_CREAT | O_EXCL | O_WRONLY, 0600);
+	if (fd < 0)
+		fd = open(place->overlap, O_CREAT | O_WRONLY, 0600);
+	close(fd);
+	nanosleep(&stay, NULL);
+}
+
+static int slow_create(struct rk_nvl *nvl, int rack, int id, const char *name, const char *resiliency, int groups, struct rk_err *err)
+{
+	come_in();
+	return controller->create(nvl, rack, id, name, resiliency, groups, err);
+}
+
+static int slow_add(struct rk_nvl *nvl, int rack, int id, uint64_t gpu, struct rk_err *err)
+{
+	static int n;
+	int rc = controller->add(nvl, rack, id, gpu, err);
+
+	/* Two trays of four GPUs. */
+	if (++n == 8)
+		unlink(place->inside);
+	return rc;
+}
+
+static void watch_controller(struct fixture *f)
+{
+	static struct rk_nvl_ops ops;
+
+	controller = f->world.nvl->ops;
+	ops = *controller;
+	ops.create = slow_create;
+	ops.add = slow_add;
+	f->world.nvl->ops = &ops;
+}
+
+static pid_t creates(const char *state, const char *name, bool watched)
+{
+	pid_t child = fork();
+
+	if (child)
+		return child;
+	struct fixture f;
+	int64_t op = 0;
+	open_world(&f, state, RACKS, TRAYS);
+	if (watched)
+		watch_controller(&f);
+	_exit(rk_cluster_create(&f.world, spec_of(f.arena, name, "t", 2, 1, false), &op, NULL) ? 1 : 0);
+}
+
+static void ended_well(pid_t child)
+{
+	int status;
+
+	assert_int_equal(waitpid(child, &status, 0), child);
+	assert_true(WIFEXITED(status));
+	assert_int_equal(WEXITSTATUS(status), 0);
+}
+
+static void two_processes_use_one_controller_in_turn(void **state)
+{
+	struct fixture f;
+	pid_t children[3];
+
+	place = *state;
+	open_world(&f, place->state, RACKS, TRAYS);
+	for (int i = 0; i < 3; i++)
+		children[i] = creates(place->state, (const char *const[]){ "a", "b", "c" }[i], true);
+	for (int i = 0; i < 3; i++)
+		ended_well(children[i]);
+	assert_int_not_equal(access(place->overlap, F_OK), 0);
+	OK(rk_world_refresh(&f.world, err));
+	assert_int_equal(f.world.site->n_vms, 6);
+	rk_clock_sleep_ms(f.clock, 600000);
+	assert_consistent(&f);
+	close_world(&f);
+}
+
+/* ---- who has the lane --------------------------------------------------------------------------------------------------------------------- */
+
+static int64_t an_operation(struct fixture *f)
+{
+	int64_t op;
+
+	OK(rk_store_op_add(f->world.store, "something", "{\"type\":\"power\"}", &op, err));
+	return op;
+}
+
+static bool takes(struct fixture *f, const char *lane, int64_t op)
+{
+	bool taken = false;
+
+	OK(rk_store_lane_take(f->world.store, lane, op, "a step", &taken, NULL, err));
+	return taken;
+}
+
+/* State of the step of this kind in the newest operation. */
+static const char *step_state(struct fixture *f, const char *kind)
+{
+	struct rk_op_row *ops;
+	struct rk_step_row *steps;
+	size_t n;
+
+	OK(rk_store_op_list(f->world.store, f->arena, &ops, &n, err));
+	OK(rk_store_step_list(f->world.store, ops[0].id, f->arena, &steps, &n, err));
+	for (size_t i = 0; i < n; i++)
+		if (strcmp(steps[i].kind, kind) == 0)
+			return steps[i].state;
+	return "";
+}
+
+static void wait_until(struct fixture *f, const char *kind, const char *state)
+{
+	const struct timespec pause = { 0, 5000000L };
+
+	while (strcmp(step_state(f, kind), state) != 0)
+		nanosleep(&pause, NULL);
+}
+
+static void a_step_waits_for_the_lane_that_another_process_has(void **state)
+{
+	struct fixture f;
+
+	place = *state;
+	open_world(&f, place->state, RACKS, TRAYS);
+	int64_t op = an_operation(&f);
+	assert_true(takes(&f, "nvlink:r1", op));
+	pid_t child = creates(place->state, "a", false);
+	/* Everything else goes on meanwhile. */
+	wait_until(&f, "ib.partition", "done");
+	wait_until(&f, "vm.define", "done");
+	assert_string_equal(step_state(&f, "nvl.partition"), "planned");
+	assert_string_equal(step_state(&f, "vm.start"), "planned");
+	OK(rk_store_lane_drop(f.world.store, "nvlink:r1", op, err));
+	ended_well(child);
+	OK(rk_world_refresh(&f.world, err));
+	assert_int_equal(f.world.site->clusters[0].state, RK_CLUSTER_READY);
+	close_world(&f);
+}
+
+static void a_lane_is_left_with_the_step_the_operation_or_the_process(void **state)
+{
+	struct fixture f;
+	int status;
+
+	place = *state;
+	open_world(&f, place->state, RACKS, TRAYS);
+	int64_t one = an_operation(&f), two = an_operation(&f);
+	assert_true(takes(&f, "nvlink:r1", one));
+	assert_true(takes(&f, "nvlink:r1", one));
+	assert_false(takes(&f, "nvlink:r1", two));
+	assert_true(takes(&f, "ib:ib0", two));
+	OK(rk_store_lane_drop(f.world.store, "nvlink:r1", two, err));
+	assert_false(takes(&f, "nvlink:r1", two));
+	/* Left unfinished: nobody is in the middle of a step. */
+	OK(rk_store_op_set(f.world.store, one, "resumable", NULL, err));
+	assert_true(takes(&f, "nvlink:r1", two));
+	OK(rk_store_op_set(f.world.store, two, "done", NULL, err));
+	pid_t child = fork();
+	if (child == 0) {
+		struct fixture g;
+		open_world(&g, place->state, RACKS, TRAYS);
+		bool taken = takes(&g, "nvlink:r1", an_operation(&g));
+		_exit(taken ? 0 : 1);
+	}
+	assert_int_equal(waitpid(child, &status, 0), child);
+	assert_int_equal(WEXITSTATUS(status), 0);
+	assert_true(takes(&f, "nvlink:r1", an_operation(&f)));
+	close_world(&f);
+}
+
+#define IN_A_FOLDER(test) cmocka_unit_test_setup_teardown(test, setup, teardown)
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		IN_A_FOLDER(two_processes_use_one_controller_in_turn),
+		IN_A_FOLDER(a_step_waits_for_the_lane_that_another_process_has),
+		IN_A_FOLDER(a_lane_is_left_with_the_step_the_operation_or_the_process),
+	};
+
+	keep_memory();
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
