@@ -10,13 +10,14 @@
 #include "inventory/base/map.h"
 #include "provision/drivers/ib_ssh.h"
 
-enum { CAP_MAX = 4096, READ_MS = 120000 };
+/* SOME_MAX routes fit into one command line. */
+enum { CAP_MAX = 4096, READ_MS = 120000, SOME_MAX = 512, ROUTE_MAX = 64 * 4 };
 
-/* NONCE, the word "program" or "source"; it comes on standard input. "NONCE no REASON" when it cannot be run. */
+/* NONCE, the word "program" or "source", which comes on standard input, and what the program is given. "NONCE no REASON" when it cannot be run. */
 static const char reader_script[] =
-	"n=$1 way=$2\n"
+	"n=$1 way=$2; shift 2\n"
 	"no() { printf '%s no %s\\n' \"$n\" \"$1\"; exit 0; }\n"
-	"i=$(command -v racksh-ib-pkeys) && [ \"$(\"$i\" --form 2>/dev/null)\" = 1 ] && exec \"$i\" \"$n\"\n"
+	"i=$(command -v racksh-ib-pkeys) && [ \"$(\"$i\" --form 2>/dev/null)\" = 1 ] && exec \"$i\" \"$n\" \"$@\"\n"
 	"umask 077\n"
 	"d=$(mktemp -d) || no 'no folder for a program'\n"
 	"trap 'rm -rf \"$d\"' EXIT\n"
@@ -27,7 +28,7 @@ static const char reader_script[] =
 	"esac\n"
 	"chmod 700 \"$d/program\"\n"
 	"[ \"$(\"$d/program\" --form 2>\"$d/why\")\" = 1 ] || no \"it does not run: $(head -n 1 \"$d/why\")\"\n"
-	"\"$d/program\" \"$n\"\n";
+	"\"$d/program\" \"$n\" \"$@\"\n";
 
 static const struct way {
 	const char *word, *file;
@@ -38,7 +39,8 @@ struct answer {
 	struct rk_arena *arena;
 	struct rk_map *wanted;            /* GUID -> index */
 	struct rk_ib_port *ports;
-	size_t tables;                    /* all, of wanted ports or not */
+	struct rk_ib_ssh *learns;         /* routes; NULL: they were given */
+	size_t tables, routes;            /* all, of wanted ports or not */
 	const char *hole, *fail;
 };
 
@@ -58,16 +60,38 @@ static struct rk_ib_port *port_of(const struct answer *a, uint64_t guid)
 	return rk_map_get_u64(a->wanted, guid, &at) ? &a->ports[at] : NULL;
 }
 
-/* "table GUID CAP WORD...": strict, a table that is odd in any way is no table. */
+static bool is_route(const char *text)
+{
+	return strspn(text, "0123456789.") == strlen(text) && strlen(text) < ROUTE_MAX;
+}
+
+static void learn(struct answer *a, uint64_t guid, const char *route)
+{
+	struct rk_ib_ssh *s = a->learns;
+	const char **grown;
+
+	/* Powers of two, so that each text moves once on average. */
+	if ((a->routes & (a->routes - 1)) == 0) {
+		grown = rk_arena_array(s->route_arena, a->routes ? a->routes * 2 : 1, sizeof(*grown));
+		if (a->routes)
+			memcpy(grown, s->route_texts, a->routes * sizeof(*grown));
+		s->route_texts = grown;
+	}
+	s->route_texts[a->routes] = rk_arena_strdup(s->route_arena, route);
+	rk_map_set_u64(s->routes, guid, a->routes++);
+}
+
+/* "table GUID ROUTE CAP WORD...": strict, a table that is odd in any way is no table. */
 static bool read_table(struct answer *a, const char *line)
 {
+	char route[ROUTE_MAX];
 	uint16_t words[CAP_MAX];
 	uint64_t guid;
 	unsigned cap, word;
 	size_t n = 0;
 	int used = 0;
 
-	if (sscanf(line, "%16" SCNx64 " %5u%n", &guid, &cap, &used) != 2 || cap == 0 || cap > CAP_MAX)
+	if (sscanf(line, "%16" SCNx64 " %255s %5u%n", &guid, route, &cap, &used) != 3 || !is_route(route) || cap == 0 || cap > CAP_MAX)
 		return false;
 	for (line += used; *line; line += used) {
 		used = 0;
@@ -76,6 +100,8 @@ static bool read_table(struct answer *a, const char *line)
 		words[n++] = (uint16_t)word;
 	}
 	a->tables++;
+	if (a->learns)
+		learn(a, guid, route);
 	struct rk_ib_port *port = port_of(a, guid);
 	if (!port)
 		return true;
@@ -177,20 +203,25 @@ static void name_the_rest(const struct answer *a, size_t n)
 	}
 }
 
-static int run_way(struct rk_ib_ssh *s, const char *mark, struct rk_ssh_result *result, struct rk_err *err)
+static int run_way(struct rk_ib_ssh *s, const char *mark, const char *const *routes, size_t n_routes, struct rk_arena *arena, struct rk_ssh_result *result,
+		   struct rk_err *err)
 {
 	const struct rk_data *program = data_of(ways[s->way].file);
-	const char *argv[] = { "sh", "-c", reader_script, "racksh", mark, ways[s->way].word, NULL };
+	const char *const words[] = { "sh", "-c", reader_script, "racksh", mark, ways[s->way].word };
+	const char **argv = rk_arena_array(arena, RK_ARRAY_SIZE(words) + n_routes + 1, sizeof(*argv));
 
+	memcpy(argv, words, sizeof(words));
+	if (n_routes)
+		memcpy(argv + RK_ARRAY_SIZE(words), routes, n_routes * sizeof(*argv));
 	return program->path ? rk_ib_ssh_run_any(s, READ_MS, argv, program->text, program->len, result, err) :
 			       rk_err_set(err, RK_NOT_FOUND, "racksh was built without this program");
 }
 
-static int read_once(struct rk_ib_ssh *s, struct answer *a, struct rk_err *err)
+static int read_once(struct rk_ib_ssh *s, struct answer *a, const char *const *routes, size_t n_routes, struct rk_err *err)
 {
 	const char *head = rk_arena_printf(a->arena, "%s 1\n", a->mark), *no = rk_arena_printf(a->arena, "%s no ", a->mark);
 	struct rk_ssh_result r = { .status = -1 };
-	int rc = run_way(s, a->mark, &r, err);
+	int rc = run_way(s, a->mark, routes, n_routes, a->arena, &r, err);
 	const char *text = rk_str_text(&r.out);
 
 	if (rc == 0 && rk_starts_with(text, head) && !r.truncated)
@@ -203,21 +234,40 @@ static int read_once(struct rk_ib_ssh *s, struct answer *a, struct rk_err *err)
 	return rc;
 }
 
+static void start_answer(struct answer *a, const uint64_t *guids, size_t n)
+{
+	a->mark = rk_nonce(a->arena);
+	for (size_t i = 0; i < n; i++)
+		a->ports[i] = (struct rk_ib_port){ .guid = guids[i] };
+}
+
+void rk_ib_reader_forget(struct rk_ib_ssh *s)
+{
+	rk_map_free(s->routes);
+	rk_arena_free(s->route_arena);
+	s->routes = NULL;
+	s->route_arena = NULL;
+	s->route_texts = NULL;
+}
+
 int rk_ib_reader_tables(struct rk_ib_ssh *s, const uint64_t *guids, size_t n, struct rk_arena *arena, struct rk_ib_port *ret, struct rk_err *err)
 {
 	struct rk_err why RK_CLEANUP_ERR = RK_ERR_INIT;
 	struct rk_map *wanted RK_CLEANUP_MAP = rk_map_new();
-	struct answer a = { .arena = arena, .wanted = wanted, .ports = ret };
+	struct answer a = { .arena = arena, .wanted = wanted, .ports = ret, .learns = s };
 	int rc = RK_NOT_FOUND;
 
 	for (size_t i = 0; i < n; i++)
 		(void)rk_map_add_u64(wanted, guids[i], i, NULL);
+	rk_ib_reader_forget(s);
+	s->routes = rk_map_new();
+	s->route_arena = rk_arena_new();
 	for (; s->way < RK_ARRAY_SIZE(ways) && rc == RK_NOT_FOUND; s->way += rc == RK_NOT_FOUND) {
-		a.mark = rk_nonce(arena);
-		for (size_t i = 0; i < n; i++)
-			ret[i] = (struct rk_ib_port){ .guid = guids[i] };
-		rc = read_once(s, &a, &why);
+		start_answer(&a, guids, n);
+		rc = read_once(s, &a, NULL, 0, &why);
 	}
+	if (rc)
+		rk_ib_reader_forget(s);
 	if (rc == 0 && a.fail && !a.tables)
 		return rk_err_set(err, RK_NOT_FOUND, "%s", a.fail);
 	if (rc == 0)
@@ -227,4 +277,33 @@ int rk_ib_reader_tables(struct rk_ib_ssh *s, const uint64_t *guids, size_t n, st
 	else
 		rk_err_set(err, RK_NOT_FOUND, "no reader of whole fabrics runs on the manager's host");
 	return rc;
+}
+
+/* False: not where they were, or nobody knows where they are. */
+static bool read_where_they_were(struct rk_ib_ssh *s, const uint64_t *guids, size_t n, struct rk_arena *arena, struct rk_ib_port *ret)
+{
+	struct rk_map *wanted RK_CLEANUP_MAP = rk_map_new();
+	struct answer a = { .arena = arena, .wanted = wanted, .ports = ret };
+	const char **routes = rk_arena_array(arena, n, sizeof(*routes));
+	size_t at;
+
+	for (size_t i = 0; i < n; i++) {
+		if (!s->routes || !rk_map_get_u64(s->routes, guids[i], &at) || !rk_map_add_u64(wanted, guids[i], i, NULL))
+			return false;
+		routes[i] = rk_arena_printf(arena, "%016" PRIx64 ":%s", guids[i], s->route_texts[at]);
+	}
+	start_answer(&a, guids, n);
+	if (read_once(s, &a, routes, n, NULL) != 0)
+		return false;
+	for (size_t i = 0; i < n; i++)
+		if (!ret[i].known)
+			return false;
+	return true;
+}
+
+int rk_ib_reader_some(struct rk_ib_ssh *s, const uint64_t *guids, size_t n, struct rk_arena *arena, struct rk_ib_port *ret, struct rk_err *err)
+{
+	if (n && n <= SOME_MAX && s->way < RK_ARRAY_SIZE(ways) && read_where_they_were(s, guids, n, arena, ret))
+		return 0;
+	return rk_ib_reader_tables(s, guids, n, arena, ret, err);
 }

@@ -41,6 +41,7 @@ void rk_ib_ssh_init(struct rk_ib_ssh *s, const struct rk_driver_env *env, const 
 void rk_ib_ssh_clear(struct rk_ib_ssh *s)
 {
 	rk_session_close(&s->session);
+	rk_ib_reader_forget(s);
 	pthread_mutex_destroy(&s->lock);
 }
 
@@ -320,7 +321,7 @@ static int query_tables(struct rk_ib_ssh *s, const uint64_t *guids, size_t n, st
 int rk_ib_ssh_tables_locked(struct rk_ib_ssh *s, const uint64_t *guids, size_t n, struct rk_arena *arena, struct rk_ib_port *ret, struct rk_err *err)
 {
 	struct rk_err ignored RK_CLEANUP_ERR = RK_ERR_INIT;
-	int rc = n ? rk_ib_reader_tables(s, guids, n, arena, ret, &ignored) : 0;
+	int rc = n ? rk_ib_reader_some(s, guids, n, arena, ret, &ignored) : 0;
 
 	if (rc == RK_NOT_FOUND)
 		return query_tables(s, guids, n, arena, ret, err);

@@ -13,6 +13,9 @@ struct rk_ib_ssh {                        /* of one fabric */
 	pthread_mutex_t lock;             /* one command at a time */
 	struct rk_session session;
 	size_t way;                       /* how the reader of whole fabrics gets to the host (ib_reader.c); what did not work is not tried again */
+	struct rk_map *routes;            /* port GUID -> index into route_texts, as last seen */
+	struct rk_arena *route_arena;
+	const char **route_texts;
 };
 void rk_ib_ssh_init(struct rk_ib_ssh *s, const struct rk_driver_env *env, const struct rk_ib *ib, int fabric);
 void rk_ib_ssh_clear(struct rk_ib_ssh *s);
@@ -32,6 +35,9 @@ int rk_ib_ssh_tables(struct rk_ib_ssh *s, const uint64_t *guids, size_t n, struc
 int rk_ib_ssh_tables_locked(struct rk_ib_ssh *s, const uint64_t *guids, size_t n, struct rk_arena *arena, struct rk_ib_port *ret, struct rk_err *err);
 /* All tables of the fabric in one go, with the lock held. RK_NOT_FOUND: that cannot be done there. */
 int rk_ib_reader_tables(struct rk_ib_ssh *s, const uint64_t *guids, size_t n, struct rk_arena *arena, struct rk_ib_port *ret, struct rk_err *err);
+/* The same for a few ports, without looking for them when a former reading saw where they are. */
+int rk_ib_reader_some(struct rk_ib_ssh *s, const uint64_t *guids, size_t n, struct rk_arena *arena, struct rk_ib_port *ret, struct rk_err *err);
+void rk_ib_reader_forget(struct rk_ib_ssh *s); /* the routes */
 extern const char rk_ib_link_down[];      /* why of a port that is down */
 int rk_ib_ssh_paths(struct rk_ib_ssh *s, struct rk_ib_path *paths, size_t n, struct rk_arena *arena, struct rk_err *err);
 int rk_ib_ssh_counters(struct rk_ib_ssh *s, const uint64_t *guids, size_t n, struct rk_arena *arena, struct rk_ib_reading *ret, struct rk_err *err);

@@ -76,7 +76,7 @@ static void put_table(const struct fake *f, uint64_t guid, const uint16_t *keys,
 	snprintf(name, sizeof(name), "tables/0x%016" PRIx64, guid);
 	put(f, ".", name, rk_str_text(&text), 0644);
 	rk_str_reset(&text);
-	rk_str_addf(&text, "table %016" PRIx64 " 64", guid);
+	rk_str_addf(&text, "table %016" PRIx64 " 0.1 64", guid);
 	for (size_t i = 0; i < n; i++)
 		rk_str_addf(&text, " %04x", keys[i]);
 	rk_str_add(&text, "\n");
@@ -114,7 +114,8 @@ static void tools(const struct fake *f, const char *host)
 			     "a=$(g \"$3\") b=$(g \"$5\")\nfor x in $(keys $a); do for y in $(keys $b); do\n"
 			     "if [ $((x & 0x7fff)) = $((y & 0x7fff)) ] && [ $(((x | y) & 0x8000)) != 0 ]; then echo 'PathRecord dump:'; exit 0; fi\ndone; done\n" },
 		{ "racksh-ib-pkeys", "#!/bin/sh\n[ \"$1\" != --form ] || exec echo 1\necho \"$1 1\"\n[ -z \"$NO_READER\" ] || { printf 'fail no InfiniBand\\n%s end 0\\n' \"$1\"; exit; }\n"
-				     "cat \"$FAKE\"/reader/*\nset -- \"$1\" \"$FAKE\"/reader/*\necho \"$1 end $(($# - 1))\"\n" },
+				     "n=$1; shift\nif [ $# = 0 ]; then set -- \"$FAKE\"/reader/*; else for g; do shift; set -- \"$@\" \"$FAKE/reader/0x${g%:*}\"; done; fi\n"
+				     "cat \"$@\"\necho \"$n end $#\"\n" },
 		{ "ibnetdiscover", "#!/bin/sh\ncat \"$FAKE/net\"\n" },
 		{ "sminfo", "#!/bin/sh\necho 'sminfo: sm lid 1 sm guid 0x5000e60300aa0001, activity count 3060 priority 0 state 3 SMINFO_MASTER'\n" },
 		{ "ibstat", "#!/bin/sh\ncat \"$HOSTDIR/ports\"\n" },

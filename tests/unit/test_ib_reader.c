@@ -90,11 +90,12 @@ static int run(void *ctx, const char *target, const char *const *argv, const cha
 {
 	struct host *h = ctx;
 	bool reads = strstr(argv[2], "racksh-ib-pkeys") != NULL;
+	const char *how = !reads ? "slow" : argv[6] ? "routes" : argv[5];
 
 	(void)target;
 	(void)err;
 	h->commands++;
-	snprintf(h->used + strlen(h->used), sizeof(h->used) - strlen(h->used), "%s ", reads ? argv[5] : "slow");
+	snprintf(h->used + strlen(h->used), sizeof(h->used) - strlen(h->used), "%s ", how);
 	if (!h->says) {
 		run_here(h, argv, input, input_len, result);
 		return 0;
@@ -163,7 +164,7 @@ static void a_whole_answer_tells_every_port(void **state)
 	uint64_t guids[] = { 0x11, 0x22, 0x33, 0x11 };
 	struct rk_ib_port ports[4];
 
-	h->says = "%N 1\ntable 0000000000000011 64 7fff 8010\nunread 0000000000000022 no answer\ntable 0000000000000044 64 ffff\n%N end 2\n";
+	h->says = "%N 1\ntable 0000000000000011 0.1 64 7fff 8010\nunread 0000000000000022 no answer\ntable 0000000000000044 0.1 64 ffff\n%N end 2\n";
 	assert_int_equal(tables(h, guids, 4, ports, &err), 0);
 	assert_true(ports[0].known);
 	assert_int_equal(ports[0].n_pkeys, 2);
@@ -179,8 +180,8 @@ static void a_whole_answer_tells_every_port(void **state)
 static void with_a_hole_what_is_not_told_is_unknown_not_down(void **state)
 {
 	static const char *const answers[] = {
-		"%N 1\ntable 0000000000000011 64 7fff\nhole 5000e604000a0000 5 no answer\n%N end 1\n",
-		"%N 1\ntable 0000000000000011 64 7fff\nfail sending: no such device\n%N end 1\n",
+		"%N 1\ntable 0000000000000011 0.1 64 7fff\nhole 5000e604000a0000 5 no answer\n%N end 1\n",
+		"%N 1\ntable 0000000000000011 0.1 64 7fff\nfail sending: no such device\n%N end 1\n",
 	};
 	struct host *h = *state;
 
@@ -199,16 +200,17 @@ static void with_a_hole_what_is_not_told_is_unknown_not_down(void **state)
 static void an_answer_that_is_not_whole_is_none(void **state)
 {
 	static const char *const answers[] = {
-		"%N 1\ntable 0000000000000011 64 7fff\n",
-		"%N 1\ntable 0000000000000011 64 7fff\n%N end 1",
-		"%N 1\ntable 0000000000000011 64 7fff\n%N end 2\n",
-		"%N 1\ntable 0000000000000011 64 7fff\n%N end 1\nmore\n",
-		"%N 1\ntable 0000000000000011 1 7fff 8010\n%N end 1\n",
-		"%N 1\ntable 0000000000000011 64 7fff 801\n%N end 1\n",
-		"%N 1\ntable 0000000000000011 64 7fff 0000\n%N end 1\n",
-		"%N 1\ntable 0000000000000011 64 7fffx\n%N end 1\n",
-		"%N 1\ntable 0000000000000011 99999 7fff\n%N end 1\n",
-		"%N 1\ntable 0000000000000011 64 7fff\ntable 0000000000000011 64 ffff\n%N end 2\n",
+		"%N 1\ntable 0000000000000011 0.1 64 7fff\n",
+		"%N 1\ntable 0000000000000011 0.1 64 7fff\n%N end 1",
+		"%N 1\ntable 0000000000000011 0.1 64 7fff\n%N end 2\n",
+		"%N 1\ntable 0000000000000011 0.1 64 7fff\n%N end 1\nmore\n",
+		"%N 1\ntable 0000000000000011 0.1 1 7fff 8010\n%N end 1\n",
+		"%N 1\ntable 0000000000000011 0.1 64 7fff 801\n%N end 1\n",
+		"%N 1\ntable 0000000000000011 0.1 64 7fff 0000\n%N end 1\n",
+		"%N 1\ntable 0000000000000011 0.1 64 7fffx\n%N end 1\n",
+		"%N 1\ntable 0000000000000011 0.1 99999 7fff\n%N end 1\n",
+		"%N 1\ntable 0000000000000011 0.1 64 7fff\ntable 0000000000000011 0.1 64 ffff\n%N end 2\n",
+		"%N 1\ntable 0000000000000011 0.x 64 7fff\n%N end 1\n",
 		"%N 1\nsomething else\n%N end 0\n",
 		"%N 1\n",
 	};
@@ -309,6 +311,31 @@ static size_t read_rack(struct host *h, struct rk_ib_port ports[72])
 	return known;
 }
 
+static void a_few_ports_are_asked_where_they_were(void **state)
+{
+	struct host *h = *state;
+	struct rk_err err RK_CLEANUP_ERR = RK_ERR_INIT;
+	uint64_t guids[] = { guid_of(2, 1), guid_of(18, 3) };
+	struct rk_ib_port all[72], ports[2];
+
+	start_fabric(h);
+	assert_int_equal(tables(h, guids, 2, ports, &err), 0);
+	assert_int_equal(read_rack(h, all), 72);
+	assert_string_equal(h->used, "program routes ");
+	h->used[0] = '\0';
+	assert_int_equal(tables(h, guids, 2, ports, &err), 0);
+	assert_true(ports[0].known && ports[1].known);
+	assert_string_equal(h->used, "routes ");
+	/* Two cables are crossed: the ports are found again, at other places. */
+	console(h, "Unlink \"r01t02h1\"[1]\nUnlink \"r01t03h1\"[1]\nLink \"r01t02h1\"[1] \"leaf001\"[3]\nLink \"r01t03h1\"[1] \"leaf001\"[2]\n");
+	for (int i = 0; i < 50 && !strstr(h->used, "program"); i++)
+		assert_int_equal(tables(h, guids, 2, ports, &err), 0);
+	assert_non_null(strstr(h->used, "program"));
+	for (int i = 0; i < 50 && !(ports[0].known && ports[1].known); i++)
+		assert_int_equal(tables(h, guids, 2, ports, &err), 0);
+	assert_true(ports[0].known && ports[1].known);
+}
+
 /* Until the console's commands are obeyed. */
 static bool comes_to(struct host *h, size_t known, struct rk_ib_port ports[72])
 {
@@ -376,8 +403,9 @@ static void a_host_that_runs_no_foreign_program_builds_it(void **state)
 	h->path = path;
 	assert_int_equal(read_rack(h, ports), 72);
 	assert_string_equal(h->used, "program source ");
+	h->used[0] = '\0';
 	assert_int_equal(read_rack(h, ports), 72);
-	assert_string_equal(h->used, "program source source ");
+	assert_string_equal(h->used, "routes ");
 }
 
 static void a_host_without_infiniband_is_asked_the_slow_way(void **state)
@@ -400,6 +428,7 @@ int main(void)
 		cmocka_unit_test_setup_teardown(an_answer_that_is_not_whole_is_none, start, stop),
 		cmocka_unit_test_setup_teardown(ways_that_do_not_work_are_not_tried_again, start, stop),
 		cmocka_unit_test_setup_teardown(all_tables_of_a_fabric_are_read_at_once, start, stop),
+		cmocka_unit_test_setup_teardown(a_few_ports_are_asked_where_they_were, start, stop),
 		cmocka_unit_test_setup_teardown(a_lost_link_is_down_and_a_silent_port_unknown, start, stop),
 		cmocka_unit_test_setup_teardown(a_host_that_runs_no_foreign_program_builds_it, start, stop),
 		cmocka_unit_test_setup_teardown(a_host_without_infiniband_is_asked_the_slow_way, start, stop),

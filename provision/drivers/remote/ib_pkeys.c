@@ -2,12 +2,14 @@
  * table of every HCA port of the fabric in one go. libibumad, which OpenSM needs, too, is
  * loaded when it runs; so it can be built without InfiniBand headers.
  *
- * usage: ib_pkeys NONCE | ib_pkeys --form (prints the version of its output, 1)
+ * usage: ib_pkeys NONCE                   all ports of the fabric
+ *        ib_pkeys NONCE GUID:ROUTE ...    only these ports, each where a former reading saw it
+ *        ib_pkeys --form                  prints the version of its output, 1
  *
  * Only directed-route SMPs (subnet management packets), because planarized (XDR) fabrics take no others: from the local port through every link
  * that is up, a window of them in flight. Output, one line each, numbers in hex but the counts:
  *   NONCE 1                        first line; 1 is the version of this form
- *   table PORTGUID CAP WORD...     the table of CAP entries; those that are 0 are left out
+ *   table PORTGUID ROUTE CAP WORD... the table of CAP entries; those that are 0 are left out. ROUTE: the ports that lead there, "0.3.17" in decimal
  *   unread PORTGUID REASON         the port is there, its table was not read whole
  *   hole NODEGUID PORT REASON      what is behind this port of a switch was not seen
  *   fail REASON                    nothing can be read from here
@@ -75,8 +77,9 @@ static struct reader {
 	int n_nodes;
 	struct table *tables;
 	int n_tables;
-	struct request *queue;             /* a stack: what is deepest is asked first, so it stays short */
-	size_t queued, queue_size;
+	struct request *queue;             /* first in, first out: by the time a switch's ports come up, most were seen from the other side */
+	size_t queued, sent, queue_size;
+	uint64_t *expected;                /* GUIDs at the given routes; NULL: look everywhere */
 	struct request flight[WINDOW];
 	uint32_t sequence[WINDOW], last;   /* 0: free */
 	int in_flight, read_tables;
@@ -165,6 +168,11 @@ static void put_be(uint8_t *to, uint64_t value, int bytes)
 
 static void ask(uint16_t attribute, uint32_t modifier, int owner, uint8_t port)
 {
+	if (r.sent > r.queued / 2 && r.sent > 4096) {
+		memmove(r.queue, r.queue + r.sent, (r.queued - r.sent) * sizeof(*r.queue));
+		r.queued -= r.sent;
+		r.sent = 0;
+	}
 	r.queue = grow(r.queue, r.queued, &r.queue_size, sizeof(*r.queue));
 	r.queue[r.queued++] = (struct request){ attribute, modifier, owner, port };
 }
@@ -176,7 +184,7 @@ static bool route_of(const struct request *q, struct route *ret)
 	if (q->owner < 0)
 		return true;
 	*ret = q->attribute == ATTR_PKEYS ? r.tables[q->owner].route : r.nodes[q->owner].route;
-	if (q->attribute != ATTR_NODE)
+	if (q->attribute != ATTR_NODE || r.expected)
 		return true;
 	if (ret->hops >= PATH_MAX_HOPS)
 		return false;
@@ -212,13 +220,22 @@ static void send_request(int slot, const struct request *q, const struct route *
 
 /* --- answers --------------------------------------------------------------------------------------------------------------------- */
 
+static void tell_route(const struct route *route)
+{
+	printf(" %u", route->port[0]);
+	for (int i = 1; i <= route->hops; i++)
+		printf(".%u", route->port[i]);
+}
+
 static void tell_table(const struct table *t)
 {
 	if (t->why) {
 		printf("unread %016llx %s\n", (unsigned long long)t->guid, t->why);
 		return;
 	}
-	printf("table %016llx %u", (unsigned long long)t->guid, t->cap);
+	printf("table %016llx", (unsigned long long)t->guid);
+	tell_route(&t->route);
+	printf(" %u", t->cap);
 	for (int i = 0; i < t->cap; i++)
 		if (t->words[i])
 			printf(" %04x", t->words[i]);
@@ -245,6 +262,8 @@ static void missed(const struct request *q, const char *why)
 {
 	if (q->attribute == ATTR_PKEYS)
 		take_block(q, NULL, why);
+	else if (r.expected)
+		printf("unread %016llx %s\n", (unsigned long long)r.expected[q->owner], why);
 	else if (q->owner < 0)
 		finish("the local port does not answer: %s", why);
 	else
@@ -267,9 +286,14 @@ static void new_port(uint64_t guid, uint16_t cap, const struct route *route)
 		t->words = NULL;
 		return;
 	}
-	for (int block = t->left; block-- > 0;)
-		ask(ATTR_PKEYS, (uint32_t)block, r.n_tables, 0);
+	for (unsigned block = 0; block < t->left; block++)
+		ask(ATTR_PKEYS, block, r.n_tables, 0);
 	r.n_tables++;
+}
+
+static bool visited(const struct node *node, unsigned port)
+{
+	return node->visited[port >> 3] & 1u << (port & 7);
 }
 
 static bool visit(struct node *node, unsigned port)
@@ -299,6 +323,13 @@ static void take_node(const struct request *q, const uint8_t *data)
 	(void)route_of(q, &route);
 	if (!guid || !port_guid) {
 		missed(q, "a node without GUID");
+		return;
+	}
+	if (r.expected) {
+		if (port_guid == r.expected[q->owner])
+			new_port(port_guid, (uint16_t)get_be(data + 28, 2), &route);
+		else
+			missed(q, "the port is not there any more");
 		return;
 	}
 	if (type == NODE_CA) {
@@ -400,10 +431,13 @@ static void fill_window(void)
 {
 	struct route route;
 
-	for (int slot = 0; slot < WINDOW && r.queued; slot++) {
+	for (int slot = 0; slot < WINDOW && r.sent < r.queued; slot += r.sequence[slot] != 0) {
 		if (r.sequence[slot])
 			continue;
-		struct request q = r.queue[--r.queued];
+		struct request q = r.queue[r.sent++];
+		/* Seen from the other side meanwhile: the link is up, and what is behind it known. */
+		if (q.attribute == ATTR_PORT && visited(&r.nodes[q.owner], q.port))
+			continue;
 		if (route_of(&q, &route))
 			send_request(slot, &q, &route);
 		else
@@ -417,14 +451,39 @@ static void give_up(const char *why)
 	for (int slot = 0; slot < WINDOW; slot++)
 		if (r.sequence[slot])
 			missed(&r.flight[slot], why);
-	while (r.queued)
-		missed(&r.queue[--r.queued], why);
+	while (r.sent < r.queued) {
+		struct request q = r.queue[r.sent++];
+		missed(&q, why);
+	}
+}
+
+/* "GUID:0.3.17", as the table of a former reading had it. */
+static void expect(const char *text)
+{
+	struct route route = { 0 };
+	char *end;
+	uint64_t guid = strtoull(text, &end, 16);
+	bool whole = *end == ':';
+
+	for (int i = 0; whole && i <= PATH_MAX_HOPS; i++) {
+		unsigned long port = strtoul(end + 1, &end, 10);
+		if (port > 255)
+			break;
+		route.port[i] = (uint8_t)port;
+		route.hops = (uint8_t)i;
+		if (*end == '\0') {
+			r.expected[r.n_nodes] = guid;
+			ask(ATTR_NODE, 0, new_node(guid, &route), 0);
+			return;
+		}
+		whole = *end == '.';
+	}
+	finish("\"%.80s\" is no port and route", text);
 }
 
 static void read_fabric(void)
 {
-	ask(ATTR_NODE, 0, -1, 0);
-	while (r.queued || r.in_flight) {
+	while (r.sent < r.queued || r.in_flight) {
 		int length = MAD_SIZE;
 		fill_window();
 		if (umad.recv(r.port, r.packet, &length, SILENCE_MS) >= 0)
@@ -436,13 +495,20 @@ static void read_fabric(void)
 
 int main(int argc, char **argv)
 {
-	if (argc != 2)
+	if (argc < 2)
 		return 2;
 	if (strcmp(argv[1], "--form") == 0)
 		return puts("1") < 0 || fflush(stdout) != 0;
 	r.nonce = argv[1];
 	printf("%s 1\n", r.nonce);
 	open_port();
+	if (argc > 2) {
+		r.expected = calloc((size_t)argc, sizeof(*r.expected));
+		for (int i = 2; r.expected && i < argc; i++)
+			expect(argv[i]);
+	} else {
+		ask(ATTR_NODE, 0, -1, 0);
+	}
 	read_fabric();
 	finish(NULL);
 }
