@@ -232,6 +232,7 @@ void rk_app_prepare(struct rk_app *app)
 	w->env.timeout_ms = app->globals.timeout_s * 1000;
 	w->env.trace = app->trace;
 	w->env.read_only = app->globals.read_only;
+	w->env.twin_check = app->globals.twin_check;
 	w->wait = true;
 }
 

@@ -11,7 +11,7 @@
 struct rk_globals {
 	const char *store, *sim, *sim_state, *sim_fault, *except, *trace, *command, *file;
 	enum rk_format format;
-	bool dry_run, yes, read_only, strict, quiet, verbose, no_wait, no_color, keep_going, resume, version, help, tracing;
+	bool dry_run, yes, read_only, twin_check, strict, quiet, verbose, no_wait, no_color, keep_going, resume, version, help, tracing;
 	int jobs, timeout_s;
 };
 

@@ -10,6 +10,7 @@ const struct rk_globaldef rk_global_options[] = {
 	{ 'n', "dry-run", NULL, "print the plan, change nothing", false },
 	{ 'y', "yes", NULL, "do not ask before a dangerous command", false },
 	{ 0, "read-only", NULL, "only read; a changing command is an error", true },
+	{ 0, "twin-check", NULL, "try new OpenSM partitions files in a simulated fabric first", true },
 	{ 0, "strict", NULL, "warnings count as unhealthy", false },
 	{ 'x', "except", "SEL", "leave these out of the selection", false },
 	{ 0, "sim", "SITE.json", "run against the digital twin of a site file", true },
@@ -111,7 +112,7 @@ static int set_global(struct parser *p, const char *name, const char *value)
 	} rows[] = {
 		{ "store", &g->store, NULL }, { "sim", &g->sim, NULL }, { "sim-state", &g->sim_state, NULL }, { "sim-fault", &g->sim_fault, NULL },
 		{ "except", &g->except, NULL }, { "command", &g->command, NULL }, { "file", &g->file, NULL }, { "trace", &g->trace, &g->tracing },
-		{ "dry-run", NULL, &g->dry_run }, { "yes", NULL, &g->yes }, { "read-only", NULL, &g->read_only }, { "strict", NULL, &g->strict },
+		{ "dry-run", NULL, &g->dry_run }, { "yes", NULL, &g->yes }, { "read-only", NULL, &g->read_only }, { "twin-check", NULL, &g->twin_check }, { "strict", NULL, &g->strict },
 		{ "quiet", NULL, &g->quiet }, { "verbose", NULL, &g->verbose }, { "no-wait", NULL, &g->no_wait }, { "no-color", NULL, &g->no_color },
 		{ "keep-going", NULL, &g->keep_going }, { "resume", NULL, &g->resume }, { "version", NULL, &g->version }, { "help", NULL, &g->help },
 	};

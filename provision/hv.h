@@ -72,6 +72,7 @@ struct rk_driver_env {
 	int timeout_ms;                   /* per remote command; 0 = the driver's own */
 	const volatile int *cancel;       /* non-zero: give up soon with RK_CANCELLED; may be NULL */
 	bool read_only;
+	bool twin_check;                  /* OpenSM: try a partitions file in a simulated fabric before it is used */
 	const struct rk_remote *remote;   /* NULL: SSH (provision/ssh.h) */
 };
 /* The libvirt driver (provision/drivers/hv_libvirt.c). */

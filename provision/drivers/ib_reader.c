@@ -203,6 +203,32 @@ static void name_the_rest(const struct answer *a, size_t n)
 	}
 }
 
+int rk_ib_reader_take(const char *text, const char *mark, const uint64_t *guids, size_t n, struct rk_arena *arena, struct rk_ib_port *ret, struct rk_err *err)
+{
+	struct rk_map *wanted RK_CLEANUP_MAP = rk_map_new();
+	struct answer a = { .arena = arena, .wanted = wanted, .ports = ret, .mark = mark };
+	const char *head = rk_arena_printf(arena, "%s 1\n", mark);
+
+	for (size_t i = 0; i < n; i++) {
+		(void)rk_map_add_u64(wanted, guids[i], i, NULL);
+		ret[i] = (struct rk_ib_port){ .guid = guids[i] };
+	}
+	if (!rk_starts_with(text, head))
+		return odd("the answer is not understood", arena, text, err);
+	int rc = read_answer(&a, text + strlen(head), err);
+	if (rc == 0)
+		name_the_rest(&a, n);
+	return rc;
+}
+
+const char *rk_ib_reader_program(size_t *ret_len)
+{
+	const struct rk_data *program = data_of(ways[0].file);
+
+	*ret_len = program->path ? program->len : 0;
+	return program->path ? program->text : "";
+}
+
 static int run_way(struct rk_ib_ssh *s, const char *mark, const char *const *routes, size_t n_routes, struct rk_arena *arena, struct rk_ssh_result *result,
 		   struct rk_err *err)
 {

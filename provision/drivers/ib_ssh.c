@@ -150,8 +150,7 @@ static void read_answer(const char *out, const char *mark, struct rk_arena *aren
 	port->why = status == 0 ? "the table is cut short" : rk_first_line(arena, why ? why + strlen("failed:") : text);
 }
 
-/* ibnetdiscover; the lock is held. */
-static int discover(struct rk_ib_ssh *s, struct rk_arena *arena, const char **ret, struct rk_err *err)
+int rk_ib_ssh_discover_locked(struct rk_ib_ssh *s, struct rk_arena *arena, const char **ret, struct rk_err *err)
 {
 	/* A switch that does not answer is a line on stderr and a picture with a hole: that is no picture. */
 	static const char *const holes[] = { "timed out", "bad status", "failed" };
@@ -176,7 +175,7 @@ int rk_ib_ssh_discover(struct rk_ib_ssh *s, struct rk_arena *arena, const char *
 {
 
 	pthread_mutex_lock(&s->lock);
-	return rk_ib_ssh_finish(s, discover(s, arena, ret, err), err);
+	return rk_ib_ssh_finish(s, rk_ib_ssh_discover_locked(s, arena, ret, err), err);
 }
 
 /* A port that answers nothing is either not in the fabric now, which a whole picture of it shows, or did not answer: not known. *ret says for
@@ -186,7 +185,7 @@ static struct rk_map *linked_ports(struct rk_ib_ssh *s, struct rk_arena *arena)
 	struct rk_topology *topology RK_CLEANUP(rk_cleanup_topology) = NULL;
 	const char *text;
 
-	if (discover(s, arena, &text, NULL) != 0 || rk_topology_parse("ibnetdiscover", text, strlen(text), &topology, NULL) != 0)
+	if (rk_ib_ssh_discover_locked(s, arena, &text, NULL) != 0 || rk_topology_parse("ibnetdiscover", text, strlen(text), &topology, NULL) != 0)
 		return NULL;
 	struct rk_map *linked = rk_map_new();
 	for (size_t i = 0; i < topology->n_links; i++)

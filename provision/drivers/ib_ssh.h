@@ -37,8 +37,12 @@ int rk_ib_ssh_tables_locked(struct rk_ib_ssh *s, const uint64_t *guids, size_t n
 int rk_ib_reader_tables(struct rk_ib_ssh *s, const uint64_t *guids, size_t n, struct rk_arena *arena, struct rk_ib_port *ret, struct rk_err *err);
 /* The same for a few ports, without looking for them when a former reading saw where they are. */
 int rk_ib_reader_some(struct rk_ib_ssh *s, const uint64_t *guids, size_t n, struct rk_arena *arena, struct rk_ib_port *ret, struct rk_err *err);
+/* What the program printed, from its first line on. */
+int rk_ib_reader_take(const char *text, const char *mark, const uint64_t *guids, size_t n, struct rk_arena *arena, struct rk_ib_port *ret, struct rk_err *err);
+const char *rk_ib_reader_program(size_t *ret_len);
 void rk_ib_reader_forget(struct rk_ib_ssh *s); /* the routes */
 extern const char rk_ib_link_down[];      /* why of a port that is down */
 int rk_ib_ssh_paths(struct rk_ib_ssh *s, struct rk_ib_path *paths, size_t n, struct rk_arena *arena, struct rk_err *err);
 int rk_ib_ssh_counters(struct rk_ib_ssh *s, const uint64_t *guids, size_t n, struct rk_arena *arena, struct rk_ib_reading *ret, struct rk_err *err);
+int rk_ib_ssh_discover_locked(struct rk_ib_ssh *s, struct rk_arena *arena, const char **ret, struct rk_err *err);
 int rk_ib_ssh_discover(struct rk_ib_ssh *s, struct rk_arena *arena, const char **ret, struct rk_err *err);

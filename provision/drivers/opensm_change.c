@@ -134,6 +134,11 @@ static int see_it_done(struct opensm *sm, int fabric, const struct opensm_change
 	}
 }
 
+static bool same_text(const struct opensm_file *file, const struct rk_str *text)
+{
+	return file->len == text->len && memcmp(file->text, rk_str_text(text), text->len) == 0;
+}
+
 /* One try on all managers. What was written before something went wrong is taken back. */
 static int set_once(struct opensm *sm, int fabric, struct opensm_change *c, enum opensm_written *ret, struct rk_err *err)
 {
@@ -146,6 +151,8 @@ static int set_once(struct opensm *sm, int fabric, struct opensm_change *c, enum
 	if (rc == 0)
 		rc = rk_partitions_edit(rk_opensm_path(sm, fabric), c->files[c->master].text, c->files[c->master].len, c->pkey, c->name, c->members, c->n, &c->text, err);
 	if (rc)
+		return rc;
+	if (sm->env.twin_check && !same_text(&c->files[c->master], &c->text) && (rc = rk_opensm_twin(sm, fabric, &c->text, err)) != 0)
 		return rc;
 	bool readable = rk_opensm_watch(sm, fabric, c, arena, &w);
 	rc = write_files(sm, fabric, c, ret, arena, err);

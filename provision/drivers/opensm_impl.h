@@ -43,6 +43,10 @@ struct opensm_change {                    /* what is to be, the files as they we
 };
 int rk_opensm_set(struct rk_ib *ib, int fabric, uint16_t pkey, const char *name, const struct rk_ib_member *members, size_t n, struct rk_err *err);
 
+/* --twin-check of a new file; the fabric's lock is held. RK_FAILED: OpenSM would not make of it what it means; RK_NOT_FOUND: no fabric can be
+ * simulated; RK_UNREACHABLE: the outcome is not known. */
+int rk_opensm_twin(struct opensm *sm, int fabric, const struct rk_str *file, struct rk_err *err);
+
 /* --- seeing that it was done ----------------------------------------------------------------------------------------------------- */
 
 struct opensm_watch {                     /* ports that are read back */
