@@ -1,26 +1,25 @@
 #include "provision/rest.h"
 
-#include <ctype.h>
 #include <errno.h>
-#include <fcntl.h>
 #include <pthread.h>
 #include <string.h>
 #include <strings.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #include <curl/curl.h>
 
 #include "inventory/base/json.h"
 #include "inventory/base/mem.h"
+#include "provision/rest_secrets.h"
 
-enum { CONNECT_MS = 10000, TOTAL_MS = 60000, STALL_MS = 20000, HEADERS_MAX = 64 << 10, CREDENTIALS_MAX = 16 << 10, SAID_MAX = 300 };
+enum { CONNECT_MS = 10000, TOTAL_MS = 60000, STALL_MS = 20000, HEADERS_MAX = 64 << 10, SAID_MAX = 300 };
 
 struct rk_rest {
 	CURL *curl;
 	char *url;                        /* base, without a '/' at the end */
 	char *host;                       /* for messages and the trace */
-	char *ca_file, *user, *password, *token;
+	char *ca_file;
+	struct rk_credentials given;
 	char *scheme, *session;           /* rk_rest_token */
 	enum rk_rest_auth auth;
 	int connect_ms, total_ms, stall_ms;
@@ -28,118 +27,6 @@ struct rk_rest {
 	struct rk_trace *trace;
 	const volatile int *cancel;
 };
-
-/* --- secrets ------------------------------------------------------------------------------------------------------------------- */
-
-static void wipe(char **secret)
-{
-	if (*secret)
-		explicit_bzero(*secret, strlen(*secret));
-	free(*secret);
-	*secret = NULL;
-}
-
-/* Its mode and owner are part of the promise that nobody else reads it. */
-static int read_secret_file(const char *path, char *buf, size_t max, struct rk_err *err)
-{
-	RK_CLEANUP_FD int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
-	struct stat st;
-	size_t n = 0;
-
-	if (fd < 0 || fstat(fd, &st) != 0)
-		return rk_err_set(err, RK_INVALID, "the credentials file \"%s\" cannot be read: %s", path, strerror(errno));
-	if (!S_ISREG(st.st_mode))
-		return rk_err_set(err, RK_INVALID, "the credentials file \"%s\" is no regular file", path);
-	if ((st.st_mode & 077) || (st.st_uid != geteuid() && st.st_uid != 0)) {
-		rk_err_set(err, RK_INVALID, "the credentials file \"%s\" can be read or changed by others (mode %04o)", path, (unsigned)(st.st_mode & 07777));
-		rk_err_hint(err, "chmod 600 %s", path);
-		return RK_INVALID;
-	}
-	for (ssize_t got; n < max - 1 && (got = read(fd, buf + n, max - 1 - n)) > 0;)
-		n += (size_t)got;
-	buf[n] = '\0';
-	if (n == max - 1 || strlen(buf) != n)
-		return rk_err_set(err, RK_INVALID, "the credentials file \"%s\" is too long or no text", path);
-	return 0;
-}
-
-static int read_credentials(struct rk_rest *rest, const char *path, struct rk_err *err)
-{
-	const struct {
-		const char *key;
-		char **value;
-	} rows[] = { { "user=", &rest->user }, { "password=", &rest->password }, { "token=", &rest->token } };
-	char buf[CREDENTIALS_MAX], *rest_of = NULL;
-	unsigned number = 0;
-	int rc = read_secret_file(path, buf, sizeof(buf), err);
-
-	for (char *line = rc ? NULL : strtok_r(buf, "\n", &rest_of); line && !rc; line = strtok_r(NULL, "\n", &rest_of)) {
-		size_t i = 0;
-		number++;
-		line[strcspn(line, "\r")] = '\0';
-		if (!*line || *line == '#')
-			continue;
-		while (i < RK_ARRAY_SIZE(rows) && !rk_starts_with(line, rows[i].key))
-			i++;
-		if (i == RK_ARRAY_SIZE(rows)) {
-			rc = rk_err_set(err, RK_INVALID, "the credentials file \"%s\": line %u is none of user=, password=, token=", path, number);
-		} else {
-			wipe(rows[i].value);
-			*rows[i].value = rk_xstrdup(line + strlen(rows[i].key));
-		}
-	}
-	explicit_bzero(buf, sizeof(buf));
-	if (!rc && !rest->token && !(rest->user && rest->password))
-		rc = rk_err_set(err, RK_INVALID, "the credentials file \"%s\" holds neither a token nor user and password", path);
-	return rc;
-}
-
-static bool is_secret(const char *key, size_t n)
-{
-	static const char *const words[] = { "password", "passwd", "token", "secret", "private" };
-	char lower[64];
-	size_t len = n < sizeof(lower) - 1 ? n : sizeof(lower) - 1;
-
-	for (size_t i = 0; i < len; i++)
-		lower[i] = (char)tolower((unsigned char)key[i]);
-	lower[len] = '\0';
-	for (size_t i = 0; i < RK_ARRAY_SIZE(words); i++)
-		if (strstr(lower, words[i]))
-			return true;
-	return false;
-}
-
-/* End of a JSON string that begins at text[at] == '"': the index of its closing quote, or len. */
-static size_t string_end(const char *text, size_t len, size_t at)
-{
-	for (at++; at < len && text[at] != '"'; at++)
-		at += text[at] == '\\';
-	return at < len ? at : len;
-}
-
-void rk_rest_mask(struct rk_str *out, const char *json, size_t len)
-{
-	bool secret = false;
-
-	for (size_t at = 0; at < len;) {
-		if (json[at] != '"') {
-			/* Only the value right behind the key. */
-			secret &= strchr(" \t\r\n:", json[at]) != NULL;
-			rk_str_addc(out, json[at++]);
-			continue;
-		}
-		size_t end = string_end(json, len, at), next = end + 1;
-		while (next < len && strchr(" \t\r\n", json[next]))
-			next++;
-		bool key = next < len && json[next] == ':';
-		if (secret && !key)
-			rk_str_add(out, "\"***\"");
-		else
-			rk_str_addn(out, json + at, (end < len ? end + 1 : len) - at);
-		secret = key && is_secret(json + at + 1, end - at - 1);
-		at = end < len ? end + 1 : len;
-	}
-}
 
 /* --- opening ------------------------------------------------------------------------------------------------------------------- */
 
@@ -204,7 +91,7 @@ int rk_rest_open(const struct rk_rest_conf *conf, struct rk_rest **ret, struct r
 	if (!rc && rest->ca_file && access(rest->ca_file, R_OK) != 0)
 		rc = rk_err_set(err, RK_INVALID, "the file of certificate authorities \"%s\" cannot be read: %s", rest->ca_file, strerror(errno));
 	if (!rc && conf->credentials_file)
-		rc = read_credentials(rest, conf->credentials_file, err);
+		rc = rk_credentials_read(conf->credentials_file, &rest->given, err);
 	if (!rc && !(rest->curl = curl_easy_init()))
 		rc = rk_err_set(err, RK_BUG, "libcurl cannot be set up");
 	if (rc) {
@@ -217,7 +104,7 @@ int rk_rest_open(const struct rk_rest_conf *conf, struct rk_rest **ret, struct r
 
 bool rk_rest_has_token(const struct rk_rest *rest)
 {
-	return rest->token != NULL;
+	return rest->given.token != NULL;
 }
 
 void rk_rest_close(struct rk_rest *rest)
@@ -226,10 +113,8 @@ void rk_rest_close(struct rk_rest *rest)
 		return;
 	if (rest->curl)
 		curl_easy_cleanup(rest->curl);
-	wipe(&rest->user);
-	wipe(&rest->password);
-	wipe(&rest->token);
-	wipe(&rest->session);
+	rk_credentials_wipe(&rest->given);
+	rk_wipe(&rest->session);
 	free(rest->scheme);
 	free(rest->ca_file);
 	free(rest->host);
@@ -244,7 +129,7 @@ void rk_cleanup_rest(struct rk_rest **rest)
 
 void rk_rest_token(struct rk_rest *rest, const char *scheme, const char *token)
 {
-	wipe(&rest->session);
+	rk_wipe(&rest->session);
 	free(rest->scheme);
 	rest->scheme = scheme ? rk_xstrdup(scheme) : NULL;
 	rest->session = scheme ? rk_xstrdup(token) : NULL;
@@ -295,17 +180,17 @@ static struct curl_slist *header(struct curl_slist *list, const char *text)
 static struct curl_slist *authorize(const struct rk_rest *rest, struct curl_slist *list)
 {
 	const char *scheme = rest->session ? rest->scheme : rest->auth == RK_REST_TOKEN_BASIC ? "Basic" : "Bearer";
-	const char *token = rest->session ? rest->session : rest->token;
+	const char *token = rest->session ? rest->session : rest->given.token;
 
 	if (!token) {
 		curl_easy_setopt(rest->curl, CURLOPT_HTTPAUTH, (long)CURLAUTH_BASIC);
-		curl_easy_setopt(rest->curl, CURLOPT_USERNAME, rest->user);
-		curl_easy_setopt(rest->curl, CURLOPT_PASSWORD, rest->password);
+		curl_easy_setopt(rest->curl, CURLOPT_USERNAME, rest->given.user);
+		curl_easy_setopt(rest->curl, CURLOPT_PASSWORD, rest->given.password);
 		return list;
 	}
 	char *line = rk_xasprintf("Authorization: %s %s", scheme, token);
 	list = header(list, line);
-	wipe(&line);
+	rk_wipe(&line);
 	return list;
 }
 

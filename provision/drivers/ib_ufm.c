@@ -7,24 +7,9 @@
 #include <string.h>
 
 #include "inventory/base/map.h"
-#include "provision/drivers/ib_ssh.h"
-#include "provision/drivers/rest_manager.h"
+#include "provision/drivers/ufm_impl.h"
 
-enum { SEEN_MS = 10000, POLL_MS = 500 };
-
-struct ufm_fabric {
-	pthread_mutex_t lock;
-	struct rk_rest_manager rest;
-	struct rk_ib_ssh ssh;             /* used when the site names a host */
-};
-struct ufm {
-	struct rk_ib ib;
-	struct rk_driver_env env;
-	struct ufm_fabric *fabrics;
-	size_t n_fabrics;
-};
-
-static const struct rk_fabric *fabric_of(const struct ufm *ufm, int fabric)
+const struct rk_fabric *rk_ufm_fabric(const struct ufm *ufm, int fabric)
 {
 	return &ufm->ib.site->fabrics[fabric];
 }
@@ -39,17 +24,17 @@ static struct rk_ib_ssh *host(struct rk_ib *ib, int fabric)
 	return &((struct ufm *)ib)->fabrics[fabric].ssh;
 }
 
-static int finish(struct ufm *ufm, int fabric, int rc, struct rk_err *err)
+int rk_ufm_finish(struct ufm *ufm, int fabric, int rc, struct rk_err *err)
 {
 	pthread_mutex_unlock(&ufm->fabrics[fabric].lock);
 	if (rc != 0 && rc != RK_CANCELLED)
-		rk_err_while(err, "fabric \"%s\"", fabric_of(ufm, fabric)->name);
+		rk_err_while(err, "fabric \"%s\"", rk_ufm_fabric(ufm, fabric)->name);
 	return rc;
 }
 
 /* --- calls --------------------------------------------------------------------------------------------------------------------- */
 
-static int call(struct ufm *ufm, int fabric, const char *method, const char *path, const char *body, struct rk_rest_reply *reply, struct rk_json **ret,
+int rk_ufm_call(struct ufm *ufm, int fabric, const char *method, const char *path, const char *body, struct rk_rest_reply *reply, struct rk_json **ret,
 		struct rk_err *err)
 {
 	static const struct rk_rest_base base = { "/ufmRest", "/ufmRestV3", RK_REST_TOKEN_BASIC };
@@ -57,13 +42,13 @@ static int call(struct ufm *ufm, int fabric, const char *method, const char *pat
 	struct rk_driver_env env = ufm->env;
 
 	env.site = ufm->ib.site;
-	return rk_rest_manager_call(&ufm->fabrics[fabric].rest, &env, &fabric_of(ufm, fabric)->manager, &base, &request, reply, ret, err);
+	return rk_rest_manager_call(&ufm->fabrics[fabric].rest, &env, &rk_ufm_fabric(ufm, fabric)->manager, &base, &request, reply, ret, err);
 }
 
 static int get(struct ufm *ufm, int fabric, const char *path, struct rk_json **ret, struct rk_err *err)
 {
 	struct rk_rest_reply reply RK_CLEANUP_REPLY = RK_REST_REPLY_INIT;
-	int rc = call(ufm, fabric, "GET", path, NULL, &reply, ret, err);
+	int rc = rk_ufm_call(ufm, fabric, "GET", path, NULL, &reply, ret, err);
 
 	if (rc == 0 && !*ret)
 		rc = rk_err_set(err, RK_UNREACHABLE, "UFM's answer to %s is no JSON", path);
@@ -89,7 +74,7 @@ static bool read_membership(const struct rk_jnode *node, bool *ret_full)
 	return *ret_full || rk_streq(word, "limited");
 }
 
-static int cmp_member(const void *a, const void *b)
+int rk_ufm_cmp_member(const void *a, const void *b)
 {
 	uint64_t x = ((const struct rk_ib_member *)a)->guid, y = ((const struct rk_ib_member *)b)->guid;
 
@@ -112,7 +97,7 @@ static int read_partition(const struct rk_jnode *node, uint16_t pkey, struct rk_
 			return rk_err_set(err, RK_UNREACHABLE, "UFM tells a member of key 0x%04x without GUID or membership", pkey);
 		ret->n_members++;
 	}
-	qsort(ret->members, ret->n_members, sizeof(*ret->members), cmp_member);
+	qsort(ret->members, ret->n_members, sizeof(*ret->members), rk_ufm_cmp_member);
 	return 0;
 }
 
@@ -128,9 +113,16 @@ static int check_default(const struct rk_jnode *node, struct rk_err *err)
 	return RK_UNHEALTHY;
 }
 
-static bool managed(const struct rk_fabric *f, uint64_t pkey)
+bool rk_ufm_managed(const struct rk_fabric *f, uint64_t pkey)
 {
 	return pkey >= f->pkey_first && pkey <= f->pkey_last;
+}
+
+const struct rk_ib_member *rk_ufm_member(const struct rk_ib_member *members, size_t n, uint64_t guid)
+{
+	const struct rk_ib_member key = { .guid = guid };
+
+	return n ? bsearch(&key, members, n, sizeof(*members), rk_ufm_cmp_member) : NULL;
 }
 
 /* --- configuration ------------------------------------------------------------------------------------------------------------- */
@@ -158,7 +150,7 @@ static int read_all(struct ufm *ufm, int fabric, struct rk_arena *arena, struct 
 			return rc;
 		if ((rc = read_partition(node, (uint16_t)pkey, arena, &parts[n], err)) != 0)
 			return rc;
-		parts[n++].ours = managed(fabric_of(ufm, fabric), pkey);
+		parts[n++].ours = rk_ufm_managed(rk_ufm_fabric(ufm, fabric), pkey);
 	}
 	*ret = parts;
 	*ret_n = n;
@@ -170,11 +162,10 @@ static int ufm_list(struct rk_ib *ib, int fabric, struct rk_arena *arena, struct
 	struct ufm *ufm = (struct ufm *)ib;
 
 	pthread_mutex_lock(&ufm->fabrics[fabric].lock);
-	return finish(ufm, fabric, read_all(ufm, fabric, arena, ret, ret_n, err), err);
+	return rk_ufm_finish(ufm, fabric, read_all(ufm, fabric, arena, ret, ret_n, err), err);
 }
 
-/* One key; *ret_there false when UFM does not have it, which it says with 404 or with an empty object. */
-static int read_one(struct ufm *ufm, int fabric, uint16_t pkey, struct rk_arena *arena, struct rk_ib_live *ret, bool *ret_there, struct rk_err *err)
+int rk_ufm_read(struct ufm *ufm, int fabric, uint16_t pkey, struct rk_arena *arena, struct rk_ib_live *ret, bool *ret_there, struct rk_err *err)
 {
 	struct rk_json *json RK_CLEANUP_JSON = NULL;
 	struct rk_err why RK_CLEANUP_ERR = RK_ERR_INIT;
@@ -190,207 +181,6 @@ static int read_one(struct ufm *ufm, int fabric, uint16_t pkey, struct rk_arena 
 	}
 	*ret_there = true;
 	return read_partition(rk_json_root(json), pkey, arena, ret, err);
-}
-
-/* --- changing ------------------------------------------------------------------------------------------------------------------ */
-
-struct goal {
-	uint16_t pkey;
-	struct rk_ib_member *members;     /* sorted */
-	size_t n;
-};
-
-static const struct rk_ib_member *find_member(const struct rk_ib_member *members, size_t n, uint64_t guid)
-{
-	const struct rk_ib_member key = { .guid = guid };
-
-	return n ? bsearch(&key, members, n, sizeof(*members), cmp_member) : NULL;
-}
-
-static bool reached(const struct goal *goal, const struct rk_ib_live *now, bool there)
-{
-	if (!goal->n)
-		return !there || now->n_members == 0;
-	if (!there || now->n_members != goal->n)
-		return false;
-	for (size_t i = 0; i < goal->n; i++)
-		if (now->members[i].guid != goal->members[i].guid || now->members[i].full != goal->members[i].full)
-			return false;
-	return true;
-}
-
-static void key_json(struct rk_jw *w, uint16_t pkey, struct rk_arena *arena)
-{
-	rk_jw_object(w);
-	rk_jw_key(w, "pkey");
-	rk_jw_str(w, rk_arena_printf(arena, "0x%x", pkey));
-}
-
-static void guid_json(struct rk_jw *w, uint64_t guid, struct rk_arena *arena)
-{
-	rk_jw_str(w, rk_arena_printf(arena, "%016" PRIx64, guid));
-}
-
-/* Members that are missing or have the other membership. The tenant's key goes to index 0, as collective libraries want it. */
-static const char *addition(const struct goal *goal, const struct rk_ib_live *now, struct rk_arena *arena)
-{
-	struct rk_str out RK_CLEANUP_STR = RK_STR_INIT;
-	struct rk_jw w;
-	size_t n = 0;
-	const struct rk_ib_member **add = rk_arena_array(arena, goal->n, sizeof(*add));
-
-	for (size_t i = 0; i < goal->n; i++) {
-		const struct rk_ib_member *is = find_member(now->members, now->n_members, goal->members[i].guid);
-		if (!is || is->full != goal->members[i].full)
-			add[n++] = &goal->members[i];
-	}
-	if (!n)
-		return NULL;
-	rk_jw_init(&w, &out, 0);
-	key_json(&w, goal->pkey, arena);
-	rk_jw_key(&w, "index0");
-	rk_jw_bool(&w, true);
-	rk_jw_key(&w, "ip_over_ib");
-	rk_jw_bool(&w, true);
-	rk_jw_key(&w, "guids");
-	rk_jw_array(&w);
-	for (size_t i = 0; i < n; i++)
-		guid_json(&w, add[i]->guid, arena);
-	rk_jw_end(&w);
-	rk_jw_key(&w, "memberships");
-	rk_jw_array(&w);
-	for (size_t i = 0; i < n; i++)
-		rk_jw_str(&w, add[i]->full ? "full" : "limited");
-	rk_jw_end(&w);
-	rk_jw_end(&w);
-	return rk_arena_strdup(arena, rk_str_text(&out));
-}
-
-static const char *removal(const struct goal *goal, const struct rk_ib_live *now, struct rk_arena *arena)
-{
-	struct rk_str out RK_CLEANUP_STR = RK_STR_INIT;
-	struct rk_jw w;
-	size_t n = 0;
-
-	rk_jw_init(&w, &out, 0);
-	key_json(&w, goal->pkey, arena);
-	rk_jw_key(&w, "guids");
-	rk_jw_array(&w);
-	for (size_t i = 0; i < now->n_members; i++)
-		if (!find_member(goal->members, goal->n, now->members[i].guid)) {
-			guid_json(&w, now->members[i].guid, arena);
-			n++;
-		}
-	rk_jw_end(&w);
-	rk_jw_end(&w);
-	return n ? rk_arena_strdup(arena, rk_str_text(&out)) : NULL;
-}
-
-static int cancelled(const struct ufm *ufm, struct rk_err *err)
-{
-	return ufm->env.cancel && *ufm->env.cancel ? rk_err_set(err, RK_CANCELLED, "cancelled") : 0;
-}
-
-/* Reads until seen says yes; what UFM accepted may show later. RK_UNREACHABLE when it does not show. */
-static int wait_for(struct ufm *ufm, int fabric, const struct goal *goal, bool (*seen)(const struct goal *goal, const struct rk_ib_live *now, bool there),
-		    struct rk_arena *arena, struct rk_ib_live *now, struct rk_err *err)
-{
-	for (int waited = 0;; waited += POLL_MS) {
-		bool there;
-		int rc = read_one(ufm, fabric, goal->pkey, arena, now, &there, err);
-		if (rc != 0 || seen(goal, now, there))
-			return rc;
-		if (waited >= SEEN_MS)
-			return rk_err_set(err, RK_UNREACHABLE, "UFM accepted the change of key 0x%04x, but does not show it", goal->pkey);
-		if ((rc = cancelled(ufm, err)) != 0)
-			return rc;
-		rk_clock_sleep_ms(ufm->env.clock, POLL_MS);
-	}
-}
-
-static bool all_members_there(const struct goal *goal, const struct rk_ib_live *now, bool there)
-{
-	for (size_t i = 0; i < goal->n; i++) {
-		const struct rk_ib_member *is = there ? find_member(now->members, now->n_members, goal->members[i].guid) : NULL;
-		if (!is || is->full != goal->members[i].full)
-			return false;
-	}
-	return true;
-}
-
-/* A change. An error may come with the effect, so what is there now decides; the error is told when it is not what was wanted. */
-static int change(struct ufm *ufm, int fabric, const char *method, const char *path, const char *body, const struct goal *goal,
-		  bool (*seen)(const struct goal *goal, const struct rk_ib_live *now, bool there), struct rk_arena *arena, struct rk_ib_live *now, struct rk_err *err)
-{
-	struct rk_rest_reply reply RK_CLEANUP_REPLY = RK_REST_REPLY_INIT;
-	struct rk_err why RK_CLEANUP_ERR = RK_ERR_INIT, ignored RK_CLEANUP_ERR = RK_ERR_INIT;
-	bool there;
-	int rc = call(ufm, fabric, method, path, body, &reply, NULL, &why);
-
-	if (rc == 0)
-		return wait_for(ufm, fabric, goal, seen, arena, now, err);
-	if (rc != RK_CANCELLED && read_one(ufm, fabric, goal->pkey, arena, now, &there, &ignored) == 0 && seen(goal, now, there))
-		return 0;
-	rk_err_move(err, &why);
-	return rc;
-}
-
-/* With members: first those that are missing, then, with all of them seen, those that are too many. So the last GUID is never taken out. */
-static int fill(struct ufm *ufm, int fabric, const struct goal *goal, struct rk_ib_live *now, struct rk_arena *arena, struct rk_err *err)
-{
-	const char *add = addition(goal, now, arena);
-	int rc = add ? change(ufm, fabric, "POST", "/resources/pkeys", add, goal, all_members_there, arena, now, err) : 0;
-
-	if (rc)
-		return rc;
-	const char *remove = removal(goal, now, arena);
-	return remove ? change(ufm, fabric, "POST", "/actions/remove_guids_from_pkey", remove, goal, reached, arena, now, err) : 0;
-}
-
-static int set_locked(struct ufm *ufm, int fabric, const struct goal *goal, struct rk_err *err)
-{
-	struct rk_arena *arena RK_CLEANUP_ARENA = rk_arena_new();
-	struct rk_ib_live now;
-	bool there;
-	int rc = read_one(ufm, fabric, goal->pkey, arena, &now, &there, err);
-
-	if (rc || reached(goal, &now, there))
-		return rc;
-	if (!goal->n)
-		return change(ufm, fabric, "DELETE", rk_arena_printf(arena, "/resources/pkeys/0x%x", goal->pkey), NULL, goal, reached, arena, &now, err);
-	return fill(ufm, fabric, goal, &now, arena, err);
-}
-
-static int check_goal(const struct ufm *ufm, int fabric, const struct goal *goal, struct rk_err *err)
-{
-	const struct rk_fabric *f = fabric_of(ufm, fabric);
-
-	if (ufm->env.read_only)
-		return rk_err_set(err, RK_INVALID, "--read-only: nothing is changed in UFM");
-	if (!managed(f, goal->pkey)) {
-		rk_err_set(err, RK_CONFLICT, "key 0x%04x is outside the range that racksh manages (0x%04x-0x%04x)", goal->pkey, f->pkey_first, f->pkey_last);
-		rk_err_hint(err, "pkeyPool of the site file is the managed range");
-		return RK_CONFLICT;
-	}
-	for (size_t i = 0; i < goal->n; i++)
-		if (!goal->members[i].guid || (i && goal->members[i].guid == goal->members[i - 1].guid))
-			return rk_err_set(err, RK_INVALID, "key 0x%04x: a member has no GUID, or is named twice", goal->pkey);
-	return 0;
-}
-
-static int ufm_set(struct rk_ib *ib, int fabric, uint16_t pkey, const char *name, const struct rk_ib_member *members, size_t n, struct rk_err *err)
-{
-	struct rk_arena *arena RK_CLEANUP_ARENA = rk_arena_new();
-	struct ufm *ufm = (struct ufm *)ib;
-	struct goal goal = { pkey, rk_arena_array(arena, n, sizeof(*members)), n };
-
-	(void)name; /* UFM names partitions after their keys; names of its own came late and are not needed */
-	if (n)
-		memcpy(goal.members, members, n * sizeof(*members));
-	qsort(goal.members, n, sizeof(*members), cmp_member);
-	pthread_mutex_lock(&ufm->fabrics[fabric].lock);
-	int rc = check_goal(ufm, fabric, &goal, err);
-	return finish(ufm, fabric, rc ? rc : set_locked(ufm, fabric, &goal, err), err);
 }
 
 /* --- reading the fabric -------------------------------------------------------------------------------------------------------- */
@@ -419,7 +209,7 @@ static void port_keys(const struct rk_ib_live *parts, size_t n, struct rk_arena 
 	port->pkeys = rk_arena_array(arena, n + 1, sizeof(*port->pkeys));
 	port->pkeys[port->n_pkeys++] = RK_PKEY_DEFAULT;
 	for (size_t i = 0; i < n; i++) {
-		const struct rk_ib_member *m = find_member(parts[i].members, parts[i].n_members, port->guid);
+		const struct rk_ib_member *m = rk_ufm_member(parts[i].members, parts[i].n_members, port->guid);
 		if (m && parts[i].pkey == RK_PKEY_DEFAULT)
 			port->pkeys[0] = (uint16_t)(RK_PKEY_DEFAULT | (m->full ? 0x8000 : 0));
 		else if (m)
@@ -458,7 +248,7 @@ static int ufm_tables(struct rk_ib *ib, int fabric, const uint64_t *guids, size_
 	if (has_host(ib, fabric))
 		return rk_ib_ssh_tables(host(ib, fabric), guids, n, arena, ret, err);
 	pthread_mutex_lock(&ufm->fabrics[fabric].lock);
-	return finish(ufm, fabric, believed_tables(ufm, fabric, guids, n, arena, ret, err), err);
+	return rk_ufm_finish(ufm, fabric, believed_tables(ufm, fabric, guids, n, arena, ret, err), err);
 }
 
 static int needs_host(const struct rk_ib *ib, int fabric, const char *what, struct rk_err *err)
@@ -497,7 +287,7 @@ static void ufm_free(struct rk_ib *ib)
 	free(ufm);
 }
 
-static const struct rk_ib_ops ops = { ufm_list, ufm_set, ufm_tables, ufm_discover, ufm_paths, ufm_counters, ufm_free };
+static const struct rk_ib_ops ops = { ufm_list, rk_ufm_set, ufm_tables, ufm_discover, ufm_paths, ufm_counters, ufm_free };
 
 int rk_ib_ufm(const struct rk_driver_env *env, struct rk_ib **ret, struct rk_err *err)
 {

@@ -2,6 +2,7 @@
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -14,11 +15,12 @@
 #include "tests/contract/fabric_site.h"
 #include "tests/contract/http_server.h"
 #include "tests/contract/ib_contract.h"
+#include "tests/contract/tls_server.h"
 
 /* ---- a UFM that behaves as the documents say: {} for what is not there, a partition gone with its last GUID, full unless told otherwise ---------- */
 
 enum { KEYS = 8, PORTS = 8 };
-enum fault { NONE, CUT, CONFLICT, LIE, BROKEN_WITH_EFFECT, BROKEN, EXPIRED, NULL_LIST, LATE, NO_MEMBERSHIP, DEFAULT_FULL, NO_LIST };
+enum fault { NONE, CUT, CONFLICT, LIE, BROKEN_WITH_EFFECT, BROKEN, EXPIRED, NULL_LIST, LATE, NO_MEMBERSHIP, DEFAULT_FULL, NO_LIST, NEVER, NULL_KEY, NULL_GUIDS, OTHER_FORMS, NUMBERS, SHORT };
 
 struct key {
 	unsigned pkey;             /* 0: free */
@@ -54,20 +56,25 @@ static void key_json(const struct fake *f, struct rk_jw *w, const struct key *k)
 {
 	char guid[24];
 
+	if (f->fault == NULL_KEY) {
+		rk_jw_null(w);
+		return;
+	}
 	rk_jw_object(w);
-	rk_jw_key(w, "guids"), rk_jw_array(w);
+	rk_jw_key(w, "guids"), f->fault == NULL_GUIDS ? rk_jw_null(w) : rk_jw_array(w);
 	for (int i = 0; i < PORTS; i++) {
-		if (!k->in[i])
+		if (!k->in[i] || f->fault == NULL_GUIDS)
 			continue;
-		snprintf(guid, sizeof(guid), "%016" PRIx64, ib_guid(&f->bench, i));
+		snprintf(guid, sizeof(guid), f->fault == OTHER_FORMS ? "0x%016" PRIX64 : "%016" PRIx64, ib_guid(&f->bench, i));
 		rk_jw_object(w);
-		rk_jw_key(w, "guid"), rk_jw_str(w, guid);
-		rk_jw_key(w, "index0"), rk_jw_bool(w, true);
+		rk_jw_key(w, "guid"), f->fault == NUMBERS ? rk_jw_u64(w, ib_guid(&f->bench, i)) : rk_jw_str(w, guid);
+		rk_jw_key(w, "index0"), f->fault == OTHER_FORMS ? rk_jw_str(w, "true") : rk_jw_bool(w, true);
 		if (f->fault != NO_MEMBERSHIP)
 			rk_jw_key(w, "membership"), rk_jw_str(w, k->full[i] ? "full" : "limited");
 		rk_jw_end(w);
 	}
-	rk_jw_end(w);
+	if (f->fault != NULL_GUIDS)
+		rk_jw_end(w);
 	rk_jw_key(w, "ip_over_ib"), rk_jw_bool(w, true);
 	rk_jw_key(w, "partition"), rk_jw_str(w, "api_pkey");
 	rk_jw_end(w);
@@ -86,7 +93,7 @@ static void list_keys(const struct fake *f, struct rk_str *out)
 	rk_jw_object(&w);
 	for (int i = 0; i < KEYS; i++)
 		if (f->keys[i].pkey) {
-			snprintf(name, sizeof(name), "0x%x", f->keys[i].pkey);
+			snprintf(name, sizeof(name), f->fault == OTHER_FORMS ? "0x%04X" : "0x%x", f->keys[i].pkey);
 			rk_jw_key(&w, name), key_json(f, &w, &f->keys[i]);
 		}
 	rk_jw_key(&w, "0x7fff"), rk_jw_object(&w);
@@ -156,7 +163,7 @@ static void change(struct fake *f, const struct http_request *request, struct ht
 	memcpy(before, f->keys, sizeof(before));
 	if (strcmp(request->method, "DELETE") == 0) {
 		struct key *k = find(f, (unsigned)strtoul(strrchr(request->path, '/') + 1, NULL, 16), false);
-		answer->status = k ? 200 : 404;
+		answer->status = k ? answer->status : 404;
 		if (k)
 			k->pkey = 0;
 	} else if (rk_json_parse("body", request->body, strlen(request->body), &json, NULL) != 0 || !rk_ju64(rk_jget(rk_json_root(json), "pkey"), &pkey)) {
@@ -166,7 +173,7 @@ static void change(struct fake *f, const struct http_request *request, struct ht
 	} else {
 		add(f, rk_json_root(json), (unsigned)pkey);
 	}
-	if (f->fault == LIE || f->fault == BROKEN || f->fault == CONFLICT)
+	if (f->fault == LIE || f->fault == NEVER || f->fault == BROKEN || f->fault == CONFLICT)
 		memcpy(f->keys, before, sizeof(before));
 	if (f->fault == LATE) {
 		memcpy(f->later, f->keys, sizeof(before));
@@ -203,8 +210,8 @@ static void handle(void *ctx, const struct http_request *request, struct http_an
 	} else if (get && rk_starts_with(path, "/resources/ports?")) {
 		list_ports(f, &answer->body);
 	} else {
-		answer->status = f->fault == CONFLICT ? 409 : f->fault == BROKEN || f->fault == BROKEN_WITH_EFFECT ? 500 : 200;
-		answer->fault = f->fault == CUT ? HTTP_CUT : HTTP_ANSWER;
+		answer->status = f->fault == CONFLICT ? 409 : f->fault == BROKEN || f->fault == BROKEN_WITH_EFFECT ? 500 : f->fault == NEVER ? 202 : 200;
+		answer->fault = f->fault == CUT ? HTTP_CUT : f->fault == SHORT ? HTTP_SHORT : HTTP_ANSWER;
 		change(f, request, answer);
 	}
 }
@@ -268,6 +275,13 @@ static const struct {
 	{ LIE, RK_UNREACHABLE, -1, "does not show it" },
 	{ LATE, 0, 4, NULL },
 	{ NO_MEMBERSHIP, RK_UNREACHABLE, 4, "without GUID or membership" },
+	{ NEVER, RK_UNREACHABLE, -1, "does not show it" },
+	{ SHORT, 0, 4, NULL },
+	{ NULL_KEY, RK_UNREACHABLE, 4, "tells no members of key 0x0100" },
+	{ NULL_GUIDS, RK_UNREACHABLE, 4, "tells no members of key 0x0100" },
+	{ OTHER_FORMS, 0, 4, NULL },
+	{ NUMBERS, RK_UNREACHABLE, 4, "without GUID or membership" },
+	{ EXPIRED, RK_UNREACHABLE, -1, "401" },
 };
 
 static void every_fault_is_told_for_what_it_is(void **state)
@@ -361,6 +375,78 @@ static void a_token_is_used_and_read_again_when_it_ran_out(void **state)
 	stop((void **)&f);
 }
 
+/* Removing and replacing under the same faults: class, members that the key has afterwards. */
+static void removals_meet_the_same_faults(void **state)
+{
+	static const struct {
+		enum fault fault;
+		int n, class, members;
+	} rows[] = { { CUT, 0, 0, -1 }, { BROKEN_WITH_EFFECT, 0, 0, -1 }, { LIE, 0, RK_UNREACHABLE, 4 }, { NEVER, 0, RK_UNREACHABLE, 4 }, { LATE, 0, 0, -1 },
+		     { CONFLICT, 0, RK_CONFLICT, 4 }, { CUT, 2, 0, 2 }, { BROKEN, 2, RK_UNREACHABLE, 4 }, { LIE, 2, RK_UNREACHABLE, 4 }, { LATE, 2, 0, 2 } };
+
+	(void)state;
+	for (size_t i = 0; i < RK_ARRAY_SIZE(rows); i++) {
+		struct rk_err err RK_CLEANUP_ERR = RK_ERR_INIT;
+		struct fake *f;
+		start((void **)&f);
+		IB_RC(0, ib_set(&f->bench, 0x100, "ta", 0, 4, true, error));
+		f->fault = rows[i].fault;
+		int rc = ib_set(&f->bench, 0x100, "ta", 0, rows[i].n, true, &err);
+		if (rc != rows[i].class)
+			fail_msg("row %zu: %d: %s", i, rc, err.message ? err.message : "no error");
+		f->fault = NONE;
+		assert_int_equal(ib_members(&f->bench, 0x100), rows[i].members);
+		/* Once all is well, the same call comes to its end. */
+		IB_RC(0, ib_set(&f->bench, 0x100, "ta", 0, rows[i].n, true, error));
+		assert_int_equal(ib_members(&f->bench, 0x100), rows[i].n ? rows[i].n : -1);
+		stop((void **)&f);
+	}
+}
+
+/* Servers that speak TLS and are not, or cannot prove to be, the manager; one that speaks none. */
+static void only_the_manager_that_proves_itself_is_listened_to(void **state)
+{
+	static const char serve[] = "mkdir -p ufmRest/resources; printf 'HTTP/1.0 200 OK\\r\\nContent-Type: application/json\\r\\n\\r\\n"
+				    "{\"0x7fff\":{\"guids\":[],\"membership\":\"limited\",\"partition\":\"management\"}}' >'ufmRest/resources/pkeys?guids_data=true'\n"
+				    "printf 'user=admin\\npassword=pw\\n' >c; chmod 600 c\n";
+	static const struct {
+		const char *server, *ca, *says;
+	} rows[] = { { "good", "ca.pem", NULL }, { "good", "other.pem", "certificate is not the right one" }, { "wrong", "ca.pem", "certificate is not the right one" },
+		     { "old", "ca.pem", "certificate is not the right one" }, { NULL, "ca.pem", "no answer" } };
+	char folder[] = "/tmp/racksh-ufm-tls.XXXXXX";
+	struct fake *plain;
+
+	(void)state;
+	assert_non_null(mkdtemp(folder));
+	start((void **)&plain);
+	bool can = tls_sh(folder, tls_certificates) && tls_sh(folder, serve);
+	for (size_t i = 0; can && i < RK_ARRAY_SIZE(rows); i++) {
+		struct rk_arena *arena RK_CLEANUP_ARENA = rk_arena_new();
+		struct rk_err err RK_CLEANUP_ERR = RK_ERR_INIT;
+		struct rk_ib *ib;
+		struct rk_ib_live *live;
+		int port = plain->server.port;
+		size_t n;
+		pid_t pid = rows[i].server ? tls_server(folder, rows[i].server, &port) : 0;
+		char *entry RK_CLEANUP_FREE = rk_xasprintf("\"driver\":\"ufm\",\"url\":\"https://127.0.0.1:%d\",\"credentialsFile\":\"%s/c\",\"caFile\":\"%s/%s\"", port, folder,
+							   folder, rows[i].ca);
+		struct rk_site *site = fabric_site("\"driver\":\"nvos\",\"ssh\":\"admin@sw\"", entry);
+		struct rk_driver_env env = { .site = site, .timeout_ms = rows[i].server ? 10000 : 1000 };
+		assert_int_equal(rk_ib_open(&env, &ib, &err), 0);
+		int rc = ib->ops->list(ib, 0, arena, &live, &n, &err);
+		if (pid > 0 && kill(pid, SIGKILL) == 0)
+			waitpid(pid, NULL, 0);
+		if (rc != (rows[i].says ? RK_UNREACHABLE : 0) || (rows[i].says && !strstr(err.message, rows[i].says)))
+			fail_msg("row %zu: %d: %s", i, rc, err.message ? err.message : "no error");
+		ib->ops->free(ib);
+		rk_site_free(site);
+	}
+	(void)tls_sh(folder, "rm -rf \"$PWD\"");
+	stop((void **)&plain);
+	if (!can)
+		skip();
+}
+
 static void a_port_that_is_not_active_is_down(void **state)
 {
 	struct rk_arena *arena RK_CLEANUP_ARENA = rk_arena_new();
@@ -389,6 +475,8 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		IB_CONTRACT(start, stop),
 		cmocka_unit_test(every_fault_is_told_for_what_it_is),
+		cmocka_unit_test(removals_meet_the_same_faults),
+		cmocka_unit_test(only_the_manager_that_proves_itself_is_listened_to),
 		cmocka_unit_test_setup_teardown(the_last_guid_is_never_taken_out, start, stop),
 		cmocka_unit_test_setup_teardown(a_key_outside_the_managed_range_is_left_alone, start, stop),
 		cmocka_unit_test_setup_teardown(full_members_by_default_are_a_breach, start, stop),

@@ -16,6 +16,7 @@
 #include "inventory/base/file.h"
 #include "provision/rest.h"
 #include "tests/contract/http_server.h"
+#include "tests/contract/tls_server.h"
 
 struct fake {
 	struct http_server server;
@@ -275,62 +276,7 @@ static void a_trace_shows_calls_without_secrets(void **state)
 	assert_null(strstr(text, "alsosecret"));
 }
 
-/* --- TLS, served by the openssl program ------------------------------------------------------------------------------------------- */
-
-static bool sh(const char *script, const char *arg)
-{
-	pid_t pid = fork();
-	int status = 0;
-
-	if (pid == 0) {
-		int null = open("/dev/null", O_RDWR);
-		if (chdir(folder) != 0 || null < 0)
-			_exit(1);
-		dup2(null, STDIN_FILENO);
-		dup2(null, STDOUT_FILENO);
-		dup2(null, STDERR_FILENO);
-		execl("/bin/sh", "sh", "-ec", script, "sh", arg, (char *)NULL);
-		_exit(127);
-	}
-	return pid > 0 && waitpid(pid, &status, 0) == pid && WIFEXITED(status) && WEXITSTATUS(status) == 0;
-}
-
-/* $1.pem/$1.key: an authority; a certificate for the address of the server, one for another name, and one that ran out. */
-static const char make_certificates[] =
-	"for a in ca other; do openssl req -x509 -newkey ec -pkeyopt ec_paramgen_curve:prime256v1 -nodes -days 2 -subj /CN=$a -keyout $a.key -out $a.pem; done\n"
-	"for s in good/IP:127.0.0.1 wrong/DNS:elsewhere; do n=${s%%/*}\n"
-	" openssl req -newkey ec -pkeyopt ec_paramgen_curve:prime256v1 -nodes -subj /CN=$n -keyout $n.key -out $n.csr\n"
-	" echo \"subjectAltName=${s#*/}\" > $n.ext\n"
-	" openssl x509 -req -in $n.csr -CA ca.pem -CAkey ca.key -CAcreateserial -days 2 -extfile $n.ext -out $n.pem; done\n"
-	"openssl x509 -req -in good.csr -CA ca.pem -CAkey ca.key -days -1 -extfile good.ext -out old.pem; cp good.key old.key\n"
-	"printf 'HTTP/1.0 200 OK\\r\\nContent-Type: application/json\\r\\n\\r\\n{\"tls\":1}' > answer\n";
-
-/* Serves the folder over TLS with the certificate; the port is what it prints. */
-static pid_t tls_server(const char *name, int *ret_port)
-{
-	int out[2];
-	char cert[64], key[64], line[200];
-
-	assert_int_equal(pipe(out), 0);
-	snprintf(cert, sizeof(cert), "%s.pem", name);
-	snprintf(key, sizeof(key), "%s.key", name);
-	pid_t pid = fork();
-	if (pid == 0) {
-		int null = open("/dev/null", O_RDWR);
-		dup2(out[1], STDOUT_FILENO);
-		dup2(null, STDERR_FILENO);
-		if (chdir(folder) == 0)
-			execlp("openssl", "openssl", "s_server", "-accept", "127.0.0.1:0", "-cert", cert, "-key", key, "-HTTP", (char *)NULL);
-		_exit(127);
-	}
-	close(out[1]);
-	FILE *in = fdopen(out[0], "r");
-	*ret_port = 0;
-	while (!*ret_port && fgets(line, sizeof(line), in))
-		sscanf(line, "ACCEPT 127.0.0.1:%d", ret_port);
-	fclose(in);
-	return pid;
-}
+/* --- TLS ---------------------------------------------------------------------------------------------------------------------------- */
 
 static void only_a_certificate_that_proves_the_host_is_accepted(void **state)
 {
@@ -344,13 +290,13 @@ static void only_a_certificate_that_proves_the_host_is_accepted(void **state)
 	struct rk_arena *arena RK_CLEANUP_ARENA = rk_arena_new();
 
 	(void)state;
-	if (!sh(make_certificates, ""))
+	if (!tls_sh(folder, tls_certificates))
 		skip();
 	for (size_t i = 0; i < RK_ARRAY_SIZE(rows); i++) {
 		struct rk_err err RK_CLEANUP_ERR = RK_ERR_INIT;
 		struct rk_rest_reply reply RK_CLEANUP_REPLY = RK_REST_REPLY_INIT;
 		int port;
-		pid_t pid = tls_server(rows[i].server, &port);
+		pid_t pid = tls_server(folder, rows[i].server, &port);
 		struct rk_rest *rest RK_CLEANUP_REST = opened(&(struct rk_rest_conf){ .url = rk_arena_printf(arena, "https://127.0.0.1:%d", port),
 			.ca_file = rows[i].ca ? rk_arena_printf(arena, "%s/%s", folder, rows[i].ca) : NULL });
 		int rc = rk_rest_call(rest, &(struct rk_rest_request){ .method = "GET", .path = "/answer" }, &reply, &err);
@@ -387,7 +333,7 @@ static int make_folder(void **state)
 static int remove_folder(void **state)
 {
 	(void)state;
-	return sh("rm -rf \"$PWD\"", "") ? 0 : -1;
+	return tls_sh(folder, "rm -rf \"$PWD\"") ? 0 : -1;
 }
 
 #define SERVED(test) cmocka_unit_test_setup_teardown(test, start, stop)
