@@ -38,8 +38,8 @@ void rk_add_build(struct rk_plan *plan, const struct rk_layout *l, int *last);
 size_t rk_add_imex(struct rk_plan *plan, const struct rk_layout *l, bool with_members, const int *deps, size_t n_deps, int *ids);
 /* Only when the spec requires it. */
 void rk_add_gate(struct rk_plan *plan, const struct rk_layout *l, const struct rk_spec *spec, const int *deps, size_t n_deps);
-/* boot -> ssh -> the IMEX list of its rack. */
-void rk_add_boot(struct rk_plan *plan, const struct rk_site *site, int vm, const int *deps, size_t n_deps, struct rk_arena *arena);
+/* boot -> ssh -> the IMEX list of its rack. The step after which the guest answers. */
+int rk_add_boot(struct rk_plan *plan, const struct rk_site *site, int vm, const int *deps, size_t n_deps, struct rk_arena *arena);
 int rk_add_halt(struct rk_plan *plan, const char *vm, int grace_s, bool hard, const int *deps, size_t n_deps);
 bool rk_layout_in_rack(const struct rk_site *site, const struct rk_member *members, size_t n, int rack);
 

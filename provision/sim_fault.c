@@ -105,6 +105,12 @@ static char *imex_key(const struct rk_sim *sim, const struct place *p)
 	return rk_xasprintf("imex-down:%s/0", sim->site->trays[p->tray].name);
 }
 
+/* As above: a guest boots as a whole. */
+static char *boot_key(const struct rk_sim *sim, const struct place *p)
+{
+	return rk_xasprintf("boot-hangs:%s/0", sim->site->trays[p->tray].name);
+}
+
 static char *one_value(const char *old, const struct place *p)
 {
 	(void)old, (void)p;
@@ -168,6 +174,8 @@ static const struct word {
 	{ "gpu-remap", true, false, 0, 0, remap_key, one_value },
 	{ "imex-down", true, false, 0, 0, imex_key, one_value },
 	{ "imex-up", true, false, 0, 0, imex_key, no_value },
+	{ "boot-hangs", true, false, 0, 0, boot_key, one_value },
+	{ "boot-ends", true, false, 0, 0, boot_key, no_value },
 	{ "port-key", false, true, 1, 0xffff, keys_key, one_more_key },
 	{ "port-errors", false, true, 0, RATE_MAX, errors_key, rate_value },
 	{ "port-flaps", false, true, 0, RATE_MAX, flaps_key, rate_value },

@@ -535,6 +535,11 @@ static void quiet(const struct rk_sim_guest *g)
 	(void)g;
 }
 
+static void cloud_init(const struct rk_sim_guest *g)
+{
+	rk_str_addf(g->out, "status: %s\n", rk_sim_knob(g, "boot-hangs", 0) ? "running" : "done");
+}
+
 static void hostname(const struct rk_sim_guest *g)
 {
 	rk_str_addf(g->out, "%s\n", g->vm ? g->vm->name : "localhost");
@@ -561,6 +566,7 @@ static const struct {
 	{ "perfquery", ib_counters }, { "mlxlink", mlxlink }, { "ibv_devinfo", ibv_devinfo }, { "ibstat", ibstat }, { "dmesg", dmesg },
 	{ "systemctl show", services }, { "chronyc tracking", chrony }, { "lscpu", lscpu }, { "nvme smart-log", storage }, { "hostname", hostname },
 	{ "nvidia-smi -L", smi_list }, { "uptime", uptime }, { "uname -a", uname_all }, { "true", quiet },
+	{ "cloud-init status", cloud_init },
 };
 
 static void answer(const struct rk_sim_guest *g, const char *command, struct rk_ssh_result *result)

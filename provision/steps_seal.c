@@ -45,7 +45,7 @@ static int seal_apply(struct rk_world *world, struct rk_step *step, struct rk_er
 	rc = rk_wait_until(world, step, "the end of the first boot", first_boot_over, &late);
 	if (rc == RK_UNREACHABLE) {
 		/* The guest works; its key lies in two places longer than it should. */
-		step->note = "cloud-init did not finish in time: the seed keeps the host key";
+		step->note = "cloud-init did not finish in time: the seed keeps the host key until vm reboot or start finds it finished";
 		step->data = NULL;
 		return 0;
 	}

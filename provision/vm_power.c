@@ -12,15 +12,14 @@ int rk_add_halt(struct rk_plan *plan, const char *vm, int grace_s, bool hard, co
 }
 
 /* After a boot the guest has the list it was born with, or the one it kept: it is told again. */
-void rk_add_boot(struct rk_plan *plan, const struct rk_site *site, int vm, const int *deps, size_t n_deps, struct rk_arena *arena)
+int rk_add_boot(struct rk_plan *plan, const struct rk_site *site, int vm, const int *deps, size_t n_deps, struct rk_arena *arena)
 {
 	const struct rk_cluster *c = &site->clusters[site->vms[vm].cluster];
 	const char *name = site->vms[vm].name;
 	const struct rk_member *all, *me;
 	struct rk_layout l;
-	int at = rk_add_vm_step(plan, "vm.boot", name, NULL, deps, n_deps), id;
+	int boot = rk_add_vm_step(plan, "vm.boot", name, NULL, deps, n_deps), id, at = rk_add_vm_step(plan, "vm.ssh", name, NULL, &boot, 1);
 
-	at = rk_add_vm_step(plan, "vm.ssh", name, NULL, &at, 1);
 	rk_layout_of_cluster(site, c, arena, &l);
 	all = l.members;
 	me = &all[vm - c->first_vm];
@@ -36,6 +35,21 @@ void rk_add_boot(struct rk_plan *plan, const struct rk_site *site, int vm, const
 	l.members = me;
 	l.n = 1;
 	rk_add_imex(plan, &l, false, &at, 1, &id);
+	return at;
+}
+
+/* Its first boot did not end while it was made: the key is taken out of the seed when it answers again. */
+static int add_seal(struct rk_world *world, struct rk_plan *plan, const char *vm, int answers, struct rk_err *err)
+{
+	char *key = NULL;
+	int rc = rk_store_vm_host_key(world->store, vm, &key, err);
+
+	if (rc || !key)
+		return rc;
+	explicit_bzero(key, strlen(key));
+	free(key);
+	rk_add_vm_step(plan, "vm.seal", vm, NULL, &answers, 1);
+	return 0;
 }
 
 int rk_vm_power_plan(struct rk_world *world, const struct rk_power_request *q, struct rk_arena *arena, struct rk_plan **ret, struct rk_err *err)
@@ -53,13 +67,14 @@ int rk_vm_power_plan(struct rk_world *world, const struct rk_power_request *q, s
 		}
 	}
 	*ret = rk_plan_new(rk_arena_printf(arena, "vm %s %s", q->verb, rk_nodeset_fold(arena, vms, q->n)));
-	for (size_t i = 0; i < q->n; i++) {
+	int rc = 0;
+	for (size_t i = 0; !rc && i < q->n; i++) {
 		int seen = q->on ? rk_add_vm_step(*ret, "vm.devices", vms[i], NULL, NULL, 0) : 0;
 		int at = q->off ? rk_add_halt(*ret, vms[i], q->grace_s, q->hard, &seen, q->on) : seen;
 		if (q->on)
-			rk_add_boot(*ret, site, q->vms[i], &at, 1, arena);
+			rc = add_seal(world, *ret, vms[i], rk_add_boot(*ret, site, q->vms[i], &at, 1, arena), err);
 	}
-	return 0;
+	return rc;
 }
 
 /* Steps that leave the guest as it was when they fail. */

@@ -153,23 +153,37 @@ static void check_iommus(struct domain_facts *f)
 
 /* ---- host devices -------------------------------------------------------------------------------------------------------------------- */
 
+/* One range of "2-9,12"; the length of its text, 0: it is none within the cells. */
+static int read_nodes(const struct domain_facts *f, const char *text, int *first, int *last)
+{
+	int length = 0;
+
+	if (sscanf(text, "%9d-%9d%n", first, last, &length) < 2) {
+		length = 0;
+		if (sscanf(text, "%9d%n", first, &length) < 1)
+			return 0;
+		*last = *first;
+	}
+	return *first >= 0 && *last >= *first && *last < f->cells && *last < CELLS_MAX && (text[length] == ',' || !text[length]) ? length : 0;
+}
+
 static void check_nodes(struct domain_facts *f, const char *nodeset, bool used[CELLS_MAX])
 {
-	int first = 0, last = 0, n = sscanf(nodeset, "%9d-%9d", &first, &last);
+	const char *at = nodeset;
 
-	if (n < 2)
-		last = first;
-	if (n < 1 || first < 0 || last < first || last >= f->cells || last >= CELLS_MAX) {
-		add(f, "acpi nodeset \"%s\" is beyond the last of %d cells", nodeset, f->cells);
-		return;
-	}
-	for (int i = first; i <= last; i++) {
-		if (used[i]) {
-			add(f, "cell %d belongs to two GPUs (acpi nodeset \"%s\")", i, nodeset);
-			return;
+	for (int first, last, length; (length = read_nodes(f, at, &first, &last)) > 0; at++) {
+		at += length;
+		for (int i = first; i <= last; i++) {
+			if (used[i]) {
+				add(f, "cell %d belongs to two GPUs (acpi nodeset \"%s\")", i, nodeset);
+				return;
+			}
+			used[i] = true;
 		}
-		used[i] = true;
+		if (!*at)
+			return;
 	}
+	add(f, "acpi nodeset \"%s\" is beyond the last of %d cells", nodeset, f->cells);
 }
 
 /* Expander bus above a host device: through its root port. */

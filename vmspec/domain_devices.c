@@ -37,37 +37,86 @@ static const char *own_or_profile(struct rk_domain *d, const char *own, const ch
 	return profile;
 }
 
-int rk_domain_passed(struct rk_domain *d, struct rk_passed list[RK_PASSED_MAX], size_t *ret_n, struct rk_err *err)
+static bool takes_virtual(const struct rk_size *size)
 {
-	const struct rk_site *site = d->in->site;
-	const struct rk_size *size = d->in->size;
-	const struct rk_tray *tray = &site->trays[d->in->tray];
-	const struct rk_profile *profile = &site->profiles[site->racks[tray->rack].profile];
-	int rc = 0;
+	return rk_streq(size->variant, "sriov-vf");
+}
 
-	*ret_n = 0;
+/* The port GUID of a virtual function is zero until the host has set it, and no key reaches a port without one. */
+static int check_virtual(struct rk_domain *d, const struct rk_passed *p, const char *pci, const struct rk_hca *hca, struct rk_err *err)
+{
+	const char *tray = d->in->site->trays[d->in->tray].name, *size = d->in->size->name;
+
+	if (!p->slot && !p->function)
+		rk_err_set(err, RK_INVALID, "size \"%s\" takes virtual functions of the HCAs, HCA %d of tray %s is known as the physical one %s only", size,
+			   p->index, tray, pci);
+	else if (!hca->port_guid)
+		rk_err_set(err, RK_INVALID, "size \"%s\" takes virtual functions of the HCAs, that of HCA %d of tray %s, %s, has no port GUID known", size,
+			   p->index, tray, pci);
+	else {
+		if (d->notes)
+			rk_str_addf(d->notes, "tray %s: HCA %d at %s is a virtual function: the host sets its GUIDs and its link policy before the guest starts\n",
+				    tray, p->index, pci);
+		return 0;
+	}
+	rk_err_hint(err, "on the host: sriov_numvfs, node and port GUID, policy Follow; in the site file: \"pci\" and \"portGuid\" of the function");
+	return RK_INVALID;
+}
+
+static int check_hca(struct rk_domain *d, const struct rk_passed *p, const char *pci, const struct rk_hca *hca, struct rk_err *err)
+{
+	if (takes_virtual(d->in->size))
+		return check_virtual(d, p, pci, hca, err);
+	if (!p->slot && !p->function)
+		return 0;
+	rk_err_set(err, RK_INVALID, "HCA %d of tray %s is known as %s, which is no function 0: size \"%s\" takes whole HCAs", p->index,
+		   d->in->site->trays[d->in->tray].name, pci, d->in->size->name);
+	rk_err_hint(err, "a size of the site with \"variant\": \"sriov-vf\" takes virtual functions");
+	return RK_INVALID;
+}
+
+static int check_enough(const struct rk_size *size, const struct rk_tray *tray, const struct rk_profile *profile, struct rk_err *err)
+{
 	if (size->profile && !rk_streq(size->profile, profile->name))
 		return rk_err_set(err, RK_INVALID, "size \"%s\" is made for racks of profile \"%s\", tray %s is in one of \"%s\"", size->name, size->profile,
 				  tray->name, profile->name);
 	if (size->gpus > profile->gpus_per_tray || size->hcas > profile->hcas_per_tray)
 		return rk_err_set(err, RK_INVALID, "size \"%s\" wants %d GPUs and %d HCA ports, a tray of profile \"%s\" has %d and %d", size->name,
 				  size->gpus, size->hcas, profile->name, profile->gpus_per_tray, profile->hcas_per_tray);
-	if (tray->n_nvme < size->nvme) {
-		rc = rk_err_set(err, RK_INVALID, "size \"%s\" passes %d NVMe drives through, tray %s has %d known", size->name, size->nvme, tray->name,
-				tray->n_nvme);
-		rk_err_hint(err, "give their PCI addresses in the site file: \"nvme\": [\"DDDD:BB:SS.F\", ...] of the tray or in \"defaults\"");
-		return rc;
-	}
+	if (tray->n_nvme >= size->nvme)
+		return 0;
+	rk_err_set(err, RK_INVALID, "size \"%s\" passes %d NVMe drives through, tray %s has %d known", size->name, size->nvme, tray->name, tray->n_nvme);
+	rk_err_hint(err, "give their PCI addresses in the site file: \"nvme\": [\"DDDD:BB:SS.F\", ...] of the tray or in \"defaults\"");
+	return RK_INVALID;
+}
+
+static int pass_hca(struct rk_domain *d, const struct rk_profile *profile, int i, struct rk_passed list[RK_PASSED_MAX], size_t *n, struct rk_err *err)
+{
+	static const struct rk_hca unknown = { 0 };
+	const struct rk_tray *tray = &d->in->site->trays[d->in->tray];
+	const struct rk_hca *hca = i < tray->n_hcas ? &d->in->site->hcas[tray->first_hca + i] : &unknown;
+	const char *pci = own_or_profile(d, hca->pci, profile->hca_pci[i], hca->port_guid, "HCA", i);
+	int rc = add(d, list, n, pci, (struct rk_passed){ 'h', i, profile->hca_numa[i], 0, 0, 0, 0 }, err);
+
+	return rc ? rc : check_hca(d, &list[*n - 1], pci, hca, err);
+}
+
+int rk_domain_passed(struct rk_domain *d, struct rk_passed list[RK_PASSED_MAX], size_t *ret_n, struct rk_err *err)
+{
+	const struct rk_site *site = d->in->site;
+	const struct rk_size *size = d->in->size;
+	const struct rk_tray *tray = &site->trays[d->in->tray];
+	const struct rk_profile *profile = &site->profiles[site->racks[tray->rack].profile];
+	int rc = check_enough(size, tray, profile, err);
+
+	*ret_n = 0;
 	for (int i = 0; i < size->gpus && !rc; i++) {
 		const struct rk_gpu *gpu = i < tray->n_gpus ? &site->gpus[tray->first_gpu + i] : NULL;
 		const char *pci = own_or_profile(d, gpu ? gpu->pci : NULL, profile->gpu_pci[i], gpu && (gpu->uuid || gpu->serial), "GPU", i);
 		rc = add(d, list, ret_n, pci, (struct rk_passed){ 'g', i, profile->gpu_numa[i], 0, 0, 0, 0 }, err);
 	}
-	for (int i = 0; i < size->hcas && !rc; i++) {
-		const struct rk_hca *hca = i < tray->n_hcas ? &site->hcas[tray->first_hca + i] : NULL;
-		const char *pci = own_or_profile(d, hca ? hca->pci : NULL, profile->hca_pci[i], hca && hca->port_guid, "HCA", i);
-		rc = add(d, list, ret_n, pci, (struct rk_passed){ 'h', i, profile->hca_numa[i], 0, 0, 0, 0 }, err);
-	}
+	for (int i = 0; i < size->hcas && !rc; i++)
+		rc = pass_hca(d, profile, i, list, ret_n, err);
 	for (int i = 0; i < size->nvme && !rc; i++)
 		rc = add(d, list, ret_n, tray->nvme[i], (struct rk_passed){ 'n', i, i * profile->sockets / tray->n_nvme, 0, 0, 0, 0 }, err);
 	return rc;

@@ -54,6 +54,8 @@ void rk_domain_pci(struct rk_domain *d, const struct rk_passed *list, size_t n, 
 
 /* The capability matrix (hostcaps.c, vmspec/capabilities.json). Refuses when an element is not to be had that the size does not call optional. */
 enum rk_element { RK_EL_DRIVER_MODEL, RK_EL_CLUSTERS, RK_EL_RAS, RK_EL_ACPI_NODESET, RK_EL_SMMU_BUS, RK_EL_IOMMUFD, RK_EL_PCIHOLE, RK_EL_ACCEL, RK_EL_CMDQV, RK_ELEMENTS };
+/* Refuses a variant that no known libvirt has, and one that is unknown. */
+int rk_hostcaps_check_variant(const struct rk_hostcaps *caps, const struct rk_size *size, struct rk_err *err);
 int rk_hostcaps_check(const struct rk_hostcaps *caps, const struct rk_size *size, bool have[RK_ELEMENTS], struct rk_err *err);
 
 /* What libvirt accepts and must not be (domain_check.c): RK_INVALID naming all of it. cells: guest NUMA cells; -1: count those of the tree. */

@@ -156,7 +156,7 @@ static int check(const struct rk_vm_input *in, const struct rk_hostcaps *caps, s
 		return rk_err_set(err, RK_INVALID, "VM \"%s\" has no usable address for user networking", in->vm);
 	if (!caps->kvm && !in->size->emulated)
 		return rk_err_set(err, RK_INVALID, "size \"%s\" needs KVM, which tray %s does not offer", in->size->name, tray);
-	return 0;
+	return rk_hostcaps_check_variant(caps, in->size, err);
 }
 
 int rk_domain_xml(const struct rk_vm_input *in, const struct rk_hostcaps *caps, struct rk_str *ret_xml, struct rk_str *notes, struct rk_err *err)

@@ -50,7 +50,8 @@ static struct {
 		unsigned long libvirt, qemu; /* 0: any version that racksh knows */
 	} elements[RK_ELEMENTS];
 	struct {
-		const char *key, *element, *note;
+		const char *key, *element, *elsewhere, *note;
+		bool never; /* no known libvirt has it */
 	} variants[VARIANTS_MAX];
 	size_t n_variants;
 	const char *newest; /* libvirt whose elements are known */
@@ -74,6 +75,8 @@ static void read_variants(const struct rk_jnode *list)
 			abort();
 		matrix.variants[matrix.n_variants].key = rk_jstr(rk_jget(it, "key"));
 		matrix.variants[matrix.n_variants].element = rk_jstr(rk_jget(it, "element"));
+		matrix.variants[matrix.n_variants].elsewhere = rk_jstr(rk_jget(it, "elsewhere"));
+		matrix.variants[matrix.n_variants].never = rk_jget(it, "libvirt") != NULL;
 		matrix.variants[matrix.n_variants++].note = rk_jstr(rk_jget(it, "note"));
 	}
 }
@@ -137,21 +140,31 @@ static void lacks(struct rk_str *lines, size_t element, const struct rk_hostcaps
 }
 
 /* What no known libvirt can express is refused by name, not by a version. */
-static int check_variant(const struct rk_hostcaps *caps, const struct rk_size *size, struct rk_err *err)
+static int refuse_variant(const struct rk_hostcaps *caps, const struct rk_size *size, size_t variant, struct rk_err *err)
+{
+	const char *elsewhere = matrix.variants[variant].elsewhere;
+	char found[32];
+
+	rk_version_text(caps->libvirt, found);
+	rk_err_set(err, RK_INVALID, "size \"%s\" wants %s, which no libvirt up to %s can express%s%s (found %s)", size->name, matrix.variants[variant].element,
+		   matrix.newest, elsewhere ? ", only " : "", elsewhere ? elsewhere : "", found);
+	rk_err_hint(err, "%s", matrix.variants[variant].note);
+	return RK_INVALID;
+}
+
+int rk_hostcaps_check_variant(const struct rk_hostcaps *caps, const struct rk_size *size, struct rk_err *err)
 {
 	struct rk_str known RK_CLEANUP_STR = RK_STR_INIT;
-	char found[32];
 
 	if (!size->variant)
 		return 0;
-	rk_version_text(caps->libvirt, found);
+	pthread_once(&matrix.once, read_matrix);
 	for (size_t i = 0; i < matrix.n_variants; i++) {
-		if (rk_streq(matrix.variants[i].key, size->variant)) {
-			rk_err_set(err, RK_INVALID, "size \"%s\" wants %s, which no libvirt up to %s can express (found %s)", size->name,
-				   matrix.variants[i].element, matrix.newest, found);
-			rk_err_hint(err, "%s", matrix.variants[i].note);
-			return RK_INVALID;
-		}
+		if (rk_streq(matrix.variants[i].key, size->variant) && matrix.variants[i].never)
+			return refuse_variant(caps, size, i, err);
+		if (rk_streq(matrix.variants[i].key, size->variant))
+			return size->passthrough ? 0 : rk_err_set(err, RK_INVALID, "size \"%s\" wants %s and passes nothing through", size->name,
+								  matrix.variants[i].element);
 		rk_str_addf(&known, "%s%s", i ? ", " : "", matrix.variants[i].key);
 	}
 	return rk_err_set(err, RK_INVALID, "size \"%s\" is of the unknown variant \"%s\" (known: %s)", size->name, size->variant, rk_str_text(&known));
@@ -177,9 +190,6 @@ int rk_hostcaps_check(const struct rk_hostcaps *caps, const struct rk_size *size
 	struct rk_str missing RK_CLEANUP_STR = RK_STR_INIT;
 
 	pthread_once(&matrix.once, read_matrix);
-	int rc = check_variant(caps, size, err);
-	if (rc)
-		return rc;
 	for (size_t i = 0; i < RK_ELEMENTS; i++) {
 		have[i] = caps->libvirt >= matrix.elements[i].libvirt && caps->qemu >= matrix.elements[i].qemu;
 		if (!have[i] && !is_optional(size, keys[i]))

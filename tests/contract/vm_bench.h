@@ -1,6 +1,7 @@
 /* One tray and one VM on it, for tests of the domain XML. Include after <cmocka.h>. */
 #pragma once
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "vmspec/domain_impl.h"
@@ -77,4 +78,26 @@ static inline size_t count(const char *text, const char *part)
 	for (const char *p = strstr(text, part); p; p = strstr(p + 1, part))
 		n++;
 	return n;
+}
+
+/* RK_UPDATE=1 writes it. */
+static inline void assert_golden(struct bench *b, const char *name)
+{
+	char path[256];
+	static char golden[256 * 1024];
+
+	assert_int_equal(render(b), 0);
+	snprintf(path, sizeof(path), "tests/fixtures/domain_xml/%s.xml", name);
+	if (getenv("RK_UPDATE")) {
+		FILE *out = fopen(path, "w");
+		assert_non_null(out);
+		fputs(rk_str_text(&b->xml), out);
+		fclose(out);
+	}
+	FILE *in = fopen(path, "r");
+	assert_non_null(in);
+	golden[fread(golden, 1, sizeof(golden) - 1, in)] = '\0';
+	fclose(in);
+	assert_string_equal(rk_str_text(&b->xml), golden);
+	bench_end(b);
 }

@@ -32,7 +32,7 @@ static char *golden(const char *name)
 
 static void every_golden_domain_is_valid_for_libvirt_12_8(void **state)
 {
-	static const char *const names[] = { "gb300-full", "gb300-without-cmdqv", "gb300-half", "gb200-full", "gb200-quarter", "lab-x86_64", "lab-aarch64" };
+	static const char *const names[] = { "gb300-full", "gb300-without-cmdqv", "gb300-half", "gb200-full", "gb200-quarter", "gb300-sriov-vf", "lab-x86_64", "lab-aarch64" };
 
 	(void)state;
 	if (!have_newest())

@@ -114,12 +114,66 @@ static void a_seed_that_cannot_be_sealed_stops_the_operation(void **state)
 	twin_close(&t);
 }
 
+/* The last word of the step of an operation; NULL: it has no such step. */
+static const char *word_of(struct twin *t, int64_t op, const char *kind)
+{
+	struct rk_step_row *steps;
+	size_t n;
+
+	TWIN_OK(rk_store_step_list(t->world.store, op, t->arena, &steps, &n, err));
+	for (size_t i = 0; i < n; i++)
+		if (strcmp(steps[i].kind, kind) == 0)
+			return steps[i].detail ? steps[i].detail : "";
+	return NULL;
+}
+
+static int64_t reboot(struct twin *t)
+{
+	const int vm = rk_find_vm(t->world.site, "a-01");
+	const struct rk_power_request request = { .verb = "reboot", .off = true, .on = true, .vms = &vm, .n = 1, .grace_s = 60 };
+	int64_t op;
+
+	TWIN_OK(rk_vm_power(&t->world, &request, &op, err));
+	TWIN_OK(rk_world_refresh(&t->world, err));
+	return op;
+}
+
+static void a_first_boot_without_an_end_keeps_its_seed_until_a_reboot_finds_it_over(void **state)
+{
+	struct rk_hv_ops ops;
+	struct twin t;
+
+	(void)state;
+	twin_open(&t, twin_site, false);
+	watch(&t, &ops);
+	TWIN_OK(rk_sim_fault_add(t.world.sim, "boot-hangs@r1-t01/0", err));
+	int64_t before = rk_clock_ms(t.clock);
+	twin_cluster(&t, "a", "ta", 1);
+	/* The guest works, so the cluster is ready; it was waited for, though. */
+	assert_int_equal(t.world.site->clusters[0].state, RK_CLUSTER_READY);
+	assert_true(rk_clock_ms(t.clock) - before >= 600000);
+	assert_int_equal(puts_seen.n, 1);
+	assert_true(key_is_kept(&t, "a-01"));
+	assert_non_null(strstr(word_of(&t, 1, "vm.seal"), "cloud-init did not finish in time: the seed keeps the host key"));
+	TWIN_OK(rk_sim_fault_add(t.world.sim, "boot-ends@r1-t01/0", err));
+	assert_non_null(word_of(&t, reboot(&t), "vm.seal"));
+	assert_int_equal(puts_seen.n, 2);
+	assert_false(holds(1, "OPENSSH PRIVATE KEY"));
+	assert_false(key_is_kept(&t, "a-01"));
+	/* Once is enough. */
+	assert_null(word_of(&t, reboot(&t), "vm.seal"));
+	t.world.hv->ops = puts_seen.real;
+	forget();
+	twin_close(&t);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(a_ready_cluster_has_its_private_keys_in_the_guests_only),
 		cmocka_unit_test(a_guest_without_a_disk_keeps_its_seed),
 		cmocka_unit_test(a_seed_that_cannot_be_sealed_stops_the_operation),
+		cmocka_unit_test(a_first_boot_without_an_end_keeps_its_seed_until_a_reboot_finds_it_over),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
