@@ -75,5 +75,5 @@ struct rk_driver_env {
 	bool twin_check;                  /* OpenSM: try a partitions file in a simulated fabric before it is used */
 	const struct rk_remote *remote;   /* NULL: SSH (provision/ssh.h) */
 };
-/* The libvirt driver (provision/drivers/hv_libvirt.c). */
+/* The libvirt driver (provision/drivers/hv_libvirt*.c). */
 int rk_hv_libvirt(const struct rk_driver_env *env, struct rk_hv **ret, struct rk_err *err);
