@@ -45,26 +45,54 @@ compile_into() {
 		"${cc[@]}" -o "$1/racksh-ib-pkeys" "$REMOTE/ib_pkeys.c" -ldl
 }
 
-# The newest kernel package, unpacked as far as needed. The bare kernel starts three times faster under emulation than the compressed one.
+# The newest kernel that apt knows: Debian's or Ubuntu's name for it.
+kernel_package() {
+	local newest
+	for newest in linux-image-amd64 linux-image-virtual; do
+		apt-cache depends "$newest" 2>/dev/null | sed -n 's/^ *Depends: \(linux-image-[0-9].*\)/\1/p'
+	done | head -n 1
+}
+
+# The kernel's packages, unpacked as far as needed. The bare kernel starts three times faster under emulation than the compressed one.
 fetch_kernel_into() {
-	local package module
-	package=$(apt-cache depends linux-image-amd64 | sed -n 's/^ *Depends: \(linux-image-[0-9].*\)/\1/p' | head -n 1)
-	(cd "$1" && apt-get -qq -o APT::Sandbox::User=root download "$package" >&2 && dpkg-deb -x ./*.deb tree && rm ./*.deb) || return
+	local package module packages
+	package=$(kernel_package)
+	[ -n "$package" ] || { echo "lab: apt knows no kernel package: run apt-get update" >&2; return 1; }
+	packages=("$package")
+	# Ubuntu has the modules in a package of their own.
+	! apt-cache show "${package/image/modules}" >/dev/null 2>&1 || packages+=("${package/image/modules}")
+	(cd "$1" && apt-get -qq -o APT::Sandbox::User=root download "${packages[@]}" >&2) || return
+	for package in "$1"/*.deb; do
+		dpkg-deb -x "$package" "$1/tree" && rm "$package" || return
+	done
 	bare_kernel "$1"/tree/boot/vmlinuz-* >"$1/vmlinux" || return
 	for module in "${MODULES[@]}"; do
-		find "$1/tree/lib/modules" -path "*/$module.ko" -exec cp {} "$1" \; -quit
-		[ -e "$1/${module##*/}.ko" ] || { echo "lab: the kernel has no module $module" >&2; return 1; }
+		take_module "$1/tree/lib/modules" "$module" "$1" || { echo "lab: the kernel has no module $module" >&2; return 1; }
 	done
 	rm -rf "$1/tree"
 }
 
-# The boot protocol's header says where in the file the compressed kernel lies.
+# take_module TREE NAME FOLDER: puts the module there, uncompressed, unless it is built into the kernel.
+take_module() {
+	local file
+	file=$(find "$1" -path "*/$2.ko*" -print -quit)
+	case $file in
+	*.ko) cp "$file" "$3" ;;
+	*.ko.xz) xz -dc "$file" >"$3/${2##*/}.ko" ;;
+	*.ko.zst) zstd -dcq "$file" >"$3/${2##*/}.ko" ;;
+	*) cat "$1"/*/modules.builtin 2>/dev/null | grep -q "/$2\.ko$" ;;
+	esac
+}
+
+# The boot protocol's header says where in the file the compressed kernel lies; its last four bytes are the length of the bare one.
 bare_kernel() {
-	local sectors offset length
+	local sectors offset length tool=(xz -dc)
 	sectors=$(od -An -tu1 -j 497 -N 1 "$1")
 	offset=$(od -An -tu4 -j 584 -N 4 "$1")
 	length=$(od -An -tu4 -j 588 -N 4 "$1")
-	tail -c "+$(((sectors + 1) * 512 + offset + 1))" "$1" | head -c "$length" | xz -dc --single-stream 2>/dev/null
+	offset=$(((sectors + 1) * 512 + offset))
+	[ "$(od -An -tx4 -j "$offset" -N 4 "$1" | tr -d ' ')" != fd2fb528 ] || tool=(zstd -dcq)
+	tail -c "+$((offset + 1))" "$1" | head -c "$((length - 4))" | "${tool[@]}"
 	[ "${PIPESTATUS[2]}" -eq 0 ]
 }
 
@@ -101,6 +129,7 @@ guest_root() {
 	with_libraries "$root" "$(command -v dropbear || echo /usr/sbin/dropbear)"
 	with_libraries "$root" "$(command -v dropbearconvert || echo /usr/bin/dropbearconvert)"
 	for module in "${MODULES[@]}"; do
+		[ -e "$kernel/${module##*/}.ko" ] || continue
 		cp "$kernel/${module##*/}.ko" "$root/lib/modules/"
 		echo "${module##*/}"
 	done >"$root/lib/modules/order"
