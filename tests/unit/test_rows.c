@@ -59,6 +59,7 @@ static void example_is_own(const struct rk_noun *noun, const struct rk_command *
 		assert_ptr_equal(parsed.command, c);
 		free(lines.items);
 		rk_vars_free(&lexicon.vars);
+		rk_vars_free(&lexicon.aliases);
 	}
 }
 
