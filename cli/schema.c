@@ -333,7 +333,7 @@ static void one(struct rk_jw *w, const char *title, const struct rk_command *c, 
 
 static void site_file(struct rk_jw *w)
 {
-	static const char ssh[] = "{!user~:s,port~:i,knownHosts~:s,identityFile~:s}", bmc[] = "{!url:s,credentialsFile~:s,caFile~:s}";
+	static const char ssh[] = "{!user~:s,port~:i,knownHosts~:s,identityFile~:s,jump~:s}", bmc[] = "{!url:s,credentialsFile~:s,caFile~:s}";
 	char *tray RK_CLEANUP_FREE = rk_xasprintf("{*:{profile~:s,libvirt~:s,serial~:s,ssh~:%s,sshHost~:s,bmc~:%s,nvme~:[s],hcas~:[{rail:i,portGuid~:s,pci~:s}],"
 						  "gpus~:[{index:i,fabricGuid~:s,pci~:s,serial~:s,uuid~:s}]}}", ssh, bmc);
 	char *text RK_CLEANUP_FREE = rk_xasprintf(

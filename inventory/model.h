@@ -42,6 +42,7 @@ struct rk_ssh_conf {
 	int port;                    /* 0: 22 */
 	const char *known_hosts;     /* file; NULL: ~/.ssh/known_hosts */
 	const char *identity_file;   /* private key; NULL: agent, then ~/.ssh/id_ed25519 */
+	const char *jump;            /* hosts to go through, "user@host:port,..."; NULL: none */
 };
 
 /* How to reach a manager: "opensm", "nvos", "nmxm", "ufm", "sim". */

@@ -39,9 +39,9 @@ static void export_ssh(struct rk_jw *w, const struct rk_ssh_conf *ssh, const str
 {
 	bool user = !rk_streq(ssh->user, base ? base->user : NULL), port = ssh->port != (base ? base->port : 0);
 	bool known = !rk_streq(ssh->known_hosts, base ? base->known_hosts : NULL);
-	bool identity = !rk_streq(ssh->identity_file, base ? base->identity_file : NULL);
+	bool identity = !rk_streq(ssh->identity_file, base ? base->identity_file : NULL), jump = !rk_streq(ssh->jump, base ? base->jump : NULL);
 
-	if (!user && !port && !known && !identity && !host)
+	if (!user && !port && !known && !identity && !jump && !host)
 		return;
 	rk_jw_key(w, "ssh");
 	rk_jw_object(w);
@@ -50,6 +50,7 @@ static void export_ssh(struct rk_jw *w, const struct rk_ssh_conf *ssh, const str
 	whole_key(w, "port", port ? ssh->port : 0, 0);
 	text_key(w, "knownHosts", known ? ssh->known_hosts : NULL);
 	text_key(w, "identityFile", identity ? ssh->identity_file : NULL);
+	text_key(w, "jump", jump ? ssh->jump : NULL);
 	rk_jw_end(w);
 }
 

@@ -225,6 +225,11 @@ static void read_tray(struct rk_reader *r, const struct rk_rack_entry *entry, in
 	rk_read_ssh(r, ssh, &t->ssh);
 	t->ssh.known_hosts = rk_read_fill_text(r, ssh ? ssh : entry->node, t->ssh.known_hosts, &v);
 	t->ssh.identity_file = rk_read_fill_text(r, ssh ? ssh : entry->node, t->ssh.identity_file, &v);
+	t->ssh.jump = rk_read_fill_text(r, ssh ? ssh : entry->node, t->ssh.jump, &v);
+	if (t->ssh.jump && !rk_jump_valid(t->ssh.jump)) {
+		rk_diag_at(&r->diags, ssh ? ssh : entry->node, RK_AT_VALUE, "\"jump\": \"%s\" is no list of up to 4 jump hosts", t->ssh.jump);
+		rk_diag_hint(&r->diags, "for example ops@bastion:22,inner; \"\" for none");
+	}
 	const char *host = rk_read_fill(r, rk_jget(ssh, "host"), &v);
 	t->ssh_host = host ? host : t->name;
 	memcpy(t->nvme, r->site->defaults.nvme, sizeof(t->nvme));

@@ -204,11 +204,13 @@ void rk_read_ssh(struct rk_reader *r, const struct rk_jnode *node, struct rk_ssh
 		return;
 	if (!rk_diag_fields(&r->diags, node, "\"ssh\"",
 			    RK_FIELDS({ "user", RK_JSTRING, false }, { "port", RK_JNUMBER, false }, { "knownHosts", RK_JSTRING, false },
-				   { "identityFile", RK_JSTRING, false }, { "host", RK_JSTRING, false })))
+				   { "identityFile", RK_JSTRING, false }, { "jump", RK_JSTRING, false }, { "host", RK_JSTRING, false })))
 		return;
 	const char *user = rk_read_text(r, rk_jget(node, "user"));
 	const char *known = rk_read_text(r, rk_jget(node, "knownHosts")), *identity = rk_read_text(r, rk_jget(node, "identityFile"));
+	const char *jump = rk_read_text(r, rk_jget(node, "jump"));
 	ssh->user = user ? user : ssh->user;
+	ssh->jump = jump ? jump : ssh->jump;
 	ssh->known_hosts = known ? known : ssh->known_hosts;
 	ssh->identity_file = identity ? identity : ssh->identity_file;
 	ssh->port = (int)rk_read_whole(r, rk_jget(node, "port"), 1, 65535, ssh->port);

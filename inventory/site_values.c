@@ -75,3 +75,29 @@ bool rk_libvirt_uri_valid(const char *s)
 			return false;
 	return scheme > 0 && rk_starts_with(s + scheme, "://");
 }
+
+/* One hop, `len` bytes: what a name, address or port cannot hold would reach a shell or an option parser of others. */
+static bool hop_valid(const char *s, size_t len)
+{
+	static const char charset[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789._-@:%[]";
+	const char *at = memchr(s, '@', len);
+
+	return len > 0 && strspn(s, charset) >= len && *s != '-' && *s != '@' && s[len - 1] != '@' && !(at && at[1] == '-');
+}
+
+bool rk_jump_valid(const char *s)
+{
+	enum { HOPS_MAX = 4 };
+	int hops = 0;
+
+	if (!*s)
+		return true;
+	for (;; s++) {
+		size_t len = strcspn(s, ",");
+		if (++hops > HOPS_MAX || !hop_valid(s, len))
+			return false;
+		s += len;
+		if (!*s)
+			return true;
+	}
+}

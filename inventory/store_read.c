@@ -96,6 +96,7 @@ static int read_site_row(void *ctx, const struct rk_db_row *row, struct rk_err *
 	read_ssh(r, row, 18, &s->defaults.ssh);
 	s->defaults.n_nvme = (int)split(r, rk_db_text(row, 22), s->defaults.nvme, RK_NVME_MAX);
 	s->sizes = text(r, row, 23);
+	s->defaults.ssh.jump = text(r, row, 24);
 	return 0;
 }
 
@@ -173,6 +174,7 @@ static int read_tray(void *ctx, const struct rk_db_row *row, struct rk_err *err)
 	t->serial = text(r, row, 5);
 	read_ssh(r, row, 6, &t->ssh);
 	t->bmc = text(r, row, 12);
+	t->ssh.jump = text(r, row, 13);
 	t->ssh_host = rk_db_text(row, 10) && strcmp(rk_db_text(row, 10), t->name) == 0 ? t->name : text(r, row, 10);
 	const char *before = r->last[11], *nvme = text(r, row, 11);
 	if (nvme && nvme == before && s->n_trays) {
@@ -436,14 +438,14 @@ static const struct {
 	rk_db_row_fn *fn;
 } queries[] = {
 	{ "SELECT name, region, pool, bridge, macvtap, user_net, addresses, gateway, dns, hv_libvirt, hv_qemu, hv_arch, hv_page_kib, versions,"
-	  " hooks, bmc, def_profile, def_libvirt, " SSH_CONF ", def_nvme, sizes FROM site", read_site_row },
+	  " hooks, bmc, def_profile, def_libvirt, " SSH_CONF ", def_nvme, sizes, ssh_jump FROM site", read_site_row },
 	{ "SELECT name FROM profiles ORDER BY pos", read_profile },
 	{ "SELECT name, " MANAGER ", partitions_file, pid_file, pkey_first, pkey_last, rate_gbps, oversubscription FROM fabrics ORDER BY pos",
 	  read_fabric },
 	{ "SELECT r.name, location, profile, power_kw, cluster_uuid, " MANAGER ", spares, m.reason, versions FROM racks r"
 	  " LEFT JOIN marks m ON m.kind = 'rack' AND m.name = r.name AND m.mark = 'cordon' ORDER BY pos", read_rack },
 	{ "SELECT r.pos, m.reason FROM marks m JOIN racks r ON r.name = m.name WHERE m.kind = 'rack' AND m.mark = 'coolant'", read_coolant },
-	{ "SELECT name, rack, number, slot, libvirt_uri, serial, " SSH_CONF ", ssh_host, nvme, bmc FROM trays ORDER BY pos", read_tray },
+	{ "SELECT name, rack, number, slot, libvirt_uri, serial, " SSH_CONF ", ssh_host, nvme, bmc, ssh_jump FROM trays ORDER BY pos", read_tray },
 	{ "SELECT t.pos, m.mark, m.reason FROM marks m JOIN trays t ON t.name = m.name WHERE m.kind = 'tray'", read_tray_mark },
 	{ "SELECT tray, idx, module_id, pci, serial, uuid, guid FROM gpus ORDER BY pos", read_gpu },
 	{ "SELECT tray, rail, fabric, pci, h.guid, leaf, leaf_port FROM hcas h LEFT JOIN leaves l ON l.guid = h.guid ORDER BY pos", read_hca },

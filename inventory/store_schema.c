@@ -118,7 +118,10 @@ static const char *const fourth[] = { "ALTER TABLE site ADD COLUMN sizes TEXT", 
 /* What hosts and guests call a VM whose cluster was renamed; NULL: by its name. */
 static const char *const fifth[] = { "ALTER TABLE vms ADD COLUMN host_name TEXT", NULL };
 
-const struct rk_migration rk_store_migrations[] = { { 1, first }, { 2, second }, { 3, third }, { 4, fourth }, { 5, fifth }, { 0, NULL } };
+/* Jump hosts. */
+static const char *const sixth[] = { "ALTER TABLE site ADD COLUMN ssh_jump TEXT", "ALTER TABLE trays ADD COLUMN ssh_jump TEXT", NULL };
+
+const struct rk_migration rk_store_migrations[] = { { 1, first }, { 2, second }, { 3, third }, { 4, fourth }, { 5, fifth }, { 6, sixth }, { 0, NULL } };
 
 const char *const rk_store_tables[] = { "meta",	   "site",	 "profiles",   "fabrics",	 "racks",	  "trays",	"gpus",
 					"hcas",	   "images",	 "tenants",    "marks",	 "clusters",	  "vms",	"gpu_alloc",

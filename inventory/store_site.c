@@ -164,7 +164,7 @@ static void write_site_row(struct rk_db_bulk *bulk, const struct rk_site *s, str
 	    RK_DB_S(n->addresses), RK_DB_S(n->gateway), RK_DB_S(join(arena, n->dns, n->n_dns)), RK_DB_S(h->libvirt), RK_DB_S(h->qemu), RK_DB_S(h->arch),
 	    RK_DB_I(h->page_kib), RK_DB_S(s->versions), RK_DB_S(s->hooks), RK_DB_S(s->bmc), RK_DB_S(s->defaults.profile),
 	    RK_DB_S(s->defaults.libvirt), SSH_VALUES(&s->defaults.ssh), RK_DB_S(join(arena, s->defaults.nvme, (size_t)s->defaults.n_nvme)),
-	    RK_DB_S(s->sizes));
+	    RK_DB_S(s->sizes), RK_DB_S(s->defaults.ssh.jump));
 }
 
 static void write_profiles(struct rk_db_bulk *bulk, const struct rk_site *s, struct rk_arena *arena, struct rk_err *err)
@@ -198,7 +198,7 @@ static void write_trays(struct rk_db_bulk *bulk, const struct rk_site *s, struct
 		const struct rk_tray *t = &s->trays[i];
 		ROW(RK_DB_I(i), RK_DB_S(t->name), RK_DB_I(t->rack), RK_DB_I(t->number), RK_DB_I(t->slot), RK_DB_S(t->libvirt_uri), RK_DB_S(t->serial),
 		    SSH_VALUES(&t->ssh), RK_DB_S(t->ssh_host), RK_DB_S(join(arena, (const char *const *)t->nvme, (size_t)t->n_nvme)),
-		    RK_DB_S(t->bmc));
+		    RK_DB_S(t->bmc), RK_DB_S(t->ssh.jump));
 	}
 }
 
@@ -256,12 +256,12 @@ static const struct {
 	write_rows_fn *write;
 } parts[] = {
 	{ "site", "DELETE FROM site", "id, name, region, pool, bridge, macvtap, user_net, addresses, gateway, dns, hv_libvirt, hv_qemu, hv_arch,"
-	  " hv_page_kib, versions, hooks, bmc, def_profile, def_libvirt, " SSH_CONF ", def_nvme, sizes", 25, write_site_row },
+	  " hv_page_kib, versions, hooks, bmc, def_profile, def_libvirt, " SSH_CONF ", def_nvme, sizes, ssh_jump", 26, write_site_row },
 	{ "profiles", "DELETE FROM profiles", "pos, name", 2, write_profiles },
 	{ "fabrics", "DELETE FROM fabrics", "pos, name, " MANAGER ", partitions_file, pid_file, pkey_first, pkey_last, rate_gbps, oversubscription", 14,
 	  write_fabrics },
 	{ "racks", "DELETE FROM racks", "pos, name, location, profile, power_kw, cluster_uuid, " MANAGER ", spares, versions", 14, write_racks },
-	{ "trays", "DELETE FROM trays", "pos, name, rack, number, slot, libvirt_uri, serial, " SSH_CONF ", ssh_host, nvme, bmc", 14, write_trays },
+	{ "trays", "DELETE FROM trays", "pos, name, rack, number, slot, libvirt_uri, serial, " SSH_CONF ", ssh_host, nvme, bmc, ssh_jump", 15, write_trays },
 	{ "gpus", "DELETE FROM gpus", "pos, tray, idx, module_id, pci, serial, uuid, guid", 8, write_gpus },
 	{ "hcas", "DELETE FROM hcas", "pos, tray, rail, fabric, pci, guid", 6, write_hcas },
 	{ "parts", "DELETE FROM parts", "pos, rack, tray, kind, idx, serial, pci, firmware", 8, write_parts },

@@ -12,13 +12,14 @@ struct rk_host_conn {
 
 static int open_host(struct rk_world *world, const struct rk_tray *t, struct rk_ssh **ret, struct rk_err *err)
 {
-	const struct rk_ssh_limits limits = { .total_ms = world->env.timeout_ms, .idle_ms = world->env.timeout_ms };
+	const struct rk_ssh_limits limits = { .command_ms = world->env.timeout_ms, .idle_ms = world->env.timeout_ms };
 	const struct rk_ssh_target target = {
 		.host = t->ssh_host && *t->ssh_host ? t->ssh_host : t->name,
 		.port = t->ssh.port,
 		.user = t->ssh.user,
 		.known_hosts = t->ssh.known_hosts,
 		.identity_file = t->ssh.identity_file,
+		.jump = t->ssh.jump,
 	};
 
 	return rk_ssh_open(&target, &limits, world->env.trace, world->env.cancel, ret, err);

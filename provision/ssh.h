@@ -13,15 +13,18 @@ struct rk_ssh_target {
 	const char *host;                 /* address or name */
 	int port;                         /* 0: 22 */
 	const char *user;                 /* NULL: the caller's */
-	const char *known_hosts;          /* files, separated by blanks; NULL: ~/.ssh/known_hosts /etc/ssh/ssh_known_hosts */
+	const char *known_hosts;          /* files, separated by blanks; NULL: ~/.ssh/known_hosts and /etc/ssh/ssh_known_hosts */
 	const char *host_key;             /* pinned "ssh-ed25519 AAAA..."; when set known_hosts is not read */
 	const char *identity_file;        /* NULL: agent, then ~/.ssh/id_ed25519; FILE-cert.pub beside it is its certificate */
+	const char *jump;                 /* hosts to go through, "user@host:port,..." from here on (at most RK_SSH_HOPS_MAX); NULL: none. Their keys come from known_hosts,
+					   * the user's from identity_file; names behind a jump host are resolved there, and no shell is needed on it */
 };
 struct rk_ssh_limits {                    /* ms; 0 = default in parentheses */
 	int connect_ms;                   /* (10000) TCP, banner and key exchange */
 	int auth_ms;                      /* (10000) */
 	int idle_ms;                      /* (60000) silence of a command */
-	int total_ms;                     /* (120000) one command */
+	int command_ms;                   /* (120000) one command */
+	int total_ms;                     /* (none) all of it, from the beginning of rk_ssh_open */
 	size_t output_max;                /* (16 MiB) per stream */
 };
 struct rk_ssh_result {
@@ -43,12 +46,15 @@ struct rk_remote {
 	void *ctx;
 };
 /* Other limits for the commands that follow; ms. */
-void rk_ssh_limit(struct rk_ssh *ssh, int idle_ms, int total_ms);
+void rk_ssh_limit(struct rk_ssh *ssh, int idle_ms, int command_ms);
 void rk_ssh_result_clear(struct rk_ssh_result *result);
 void rk_ssh_close(struct rk_ssh *ssh);
 void rk_shell_quote(struct rk_str *out, const char *arg); /* POSIX sh, one word */
 /* "user@host:port" (IPv6 in []); fills target's host, port, user from arena copies, the rest stays. */
 int rk_ssh_parse(const char *text, struct rk_arena *arena, struct rk_ssh_target *target, struct rk_err *err);
+/* A list of jump hosts, outermost first. */
+enum { RK_SSH_HOPS_MAX = 4 };
+int rk_ssh_parse_jump(const char *text, struct rk_arena *arena, struct rk_ssh_target *hops, size_t *ret_n, struct rk_err *err);
 
 /* Fan-out: fn(ctx, i) for i in 0..n-1 on up to `jobs` threads; returns when all are done. fn must not touch shared data without a lock. */
 void rk_fanout(size_t n, int jobs, void (*fn)(void *ctx, size_t i), void *ctx);

@@ -105,7 +105,7 @@ static const char *guest_user(const struct rk_cluster *cluster, struct rk_arena 
 static int open_guest(struct rk_world *world, const struct rk_vm *vm, struct rk_ssh **ret, struct rk_err *err)
 {
 	struct rk_arena *arena RK_CLEANUP_ARENA = rk_arena_new();
-	struct rk_ssh_limits limits = { .total_ms = world->env.timeout_ms, .idle_ms = world->env.timeout_ms };
+	struct rk_ssh_limits limits = { .command_ms = world->env.timeout_ms, .idle_ms = world->env.timeout_ms };
 	const struct rk_tray *tray = vm->tray == RK_NONE ? NULL : &world->site->trays[vm->tray];
 
 	if (!vm->address || !*vm->address)
@@ -118,6 +118,8 @@ static int open_guest(struct rk_world *world, const struct rk_vm *vm, struct rk_
 		.user = guest_user(&world->site->clusters[vm->cluster], arena),
 		.host_key = vm->host_key_public,
 		.identity_file = tray ? tray->ssh.identity_file : NULL,
+		.known_hosts = tray ? tray->ssh.known_hosts : NULL, /* for jump hosts only: the guest's key is pinned */
+		.jump = tray ? tray->ssh.jump : NULL,
 	};
 	int rc = rk_ssh_open(&target, &limits, world->env.trace, world->env.cancel, ret, err);
 	return rc == 0 || rc == RK_CANCELLED ? rc : (rk_err_while(err, "vm \"%s\"", vm->name), rc);
@@ -148,10 +150,10 @@ int rk_vm_run(struct rk_vm_conn *conn, const char *const *argv, struct rk_ssh_re
 	return rk_ssh_run(conn->ssh, argv, NULL, 0, result, err);
 }
 
-void rk_vm_limit(struct rk_vm_conn *conn, int idle_ms, int total_ms)
+void rk_vm_limit(struct rk_vm_conn *conn, int idle_ms, int command_ms)
 {
 	if (conn->ssh)
-		rk_ssh_limit(conn->ssh, idle_ms, total_ms);
+		rk_ssh_limit(conn->ssh, idle_ms, command_ms);
 }
 
 void rk_vm_close(struct rk_vm_conn *conn)

@@ -37,6 +37,6 @@ void rk_world_close(struct rk_world *world); /* closes what it opened: drivers, 
 struct rk_vm_conn;
 int rk_vm_connect(struct rk_world *world, int vm, struct rk_vm_conn **ret, struct rk_err *err);
 /* The next commands may be silent and last that long (ms); for measurements that take minutes. */
-void rk_vm_limit(struct rk_vm_conn *conn, int idle_ms, int total_ms);
+void rk_vm_limit(struct rk_vm_conn *conn, int idle_ms, int command_ms);
 int rk_vm_run(struct rk_vm_conn *conn, const char *const *argv, struct rk_ssh_result *result, struct rk_err *err);
 void rk_vm_close(struct rk_vm_conn *conn);

@@ -63,7 +63,7 @@ int rk_ib_ssh_run_at(struct rk_ib_ssh *s, size_t host, int total_ms, const char 
 {
 	struct rk_driver_env env = *s->env;
 	int ms = total_ms > env.timeout_ms ? total_ms : env.timeout_ms;
-	struct rk_ssh_limits limits = { .total_ms = ms, .idle_ms = ms, .output_max = (size_t)64 << 20 };
+	struct rk_ssh_limits limits = { .command_ms = ms, .idle_ms = ms, .output_max = (size_t)64 << 20 };
 
 	env.site = s->ib->site;
 	return rk_session_run(&s->session, &env, &fabric_of(s)->manager, host, env.site->n_trays ? 0 : RK_NONE, &limits, argv, input, len, result, err);

@@ -35,7 +35,7 @@ static int run_at(struct nvos *nvos, int rack, size_t index, enum rk_nvos_comman
 		  struct rk_ssh_result *result, struct rk_err *err)
 {
 	const struct rk_rack *r = rack_of(nvos, rack);
-	struct rk_ssh_limits limits = { .total_ms = nvos->env.timeout_ms, .idle_ms = nvos->env.timeout_ms };
+	struct rk_ssh_limits limits = { .command_ms = nvos->env.timeout_ms, .idle_ms = nvos->env.timeout_ms };
 	struct rk_driver_env env = nvos->env;
 	const char *argv[RK_NVOS_WORDS];
 

@@ -72,8 +72,9 @@ int rk_scrub(const struct rk_driver_env *env, int index, struct rk_err *err)
 	const struct rk_tray *tray = &env->site->trays[index];
 	const char *argv[4 + DEVICES_MAX + 1] = { "sh", "-c", script, "racksh" };
 	struct rk_ssh_target target = { .host = tray->ssh_host && *tray->ssh_host ? tray->ssh_host : tray->name, .port = tray->ssh.port, .user = tray->ssh.user,
-					.known_hosts = tray->ssh.known_hosts, .identity_file = tray->ssh.identity_file };
-	struct rk_ssh_limits limits = { .total_ms = SCRUB_MS, .idle_ms = SCRUB_MS };
+					.known_hosts = tray->ssh.known_hosts, .identity_file = tray->ssh.identity_file,
+					.jump = tray->ssh.jump };
+	struct rk_ssh_limits limits = { .command_ms = SCRUB_MS, .idle_ms = SCRUB_MS };
 	struct rk_ssh_result result;
 	struct rk_ssh *ssh;
 

@@ -27,7 +27,8 @@ static int session_open(struct rk_session *session, const struct rk_driver_env *
 
 	if (tray != RK_NONE) {
 		const struct rk_ssh_conf *conf = &env->site->trays[tray].ssh;
-		target = (struct rk_ssh_target){ .port = conf->port, .user = conf->user, .known_hosts = conf->known_hosts, .identity_file = conf->identity_file };
+		target = (struct rk_ssh_target){ .port = conf->port, .user = conf->user, .known_hosts = conf->known_hosts, .identity_file = conf->identity_file,
+						 .jump = conf->jump };
 	}
 	int rc = rk_ssh_parse(manager->ssh[index], arena, &target, err);
 	if (rc == 0)

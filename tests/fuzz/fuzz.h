@@ -196,7 +196,11 @@ static inline void rk_fuzz_known_hosts(const uint8_t *data, size_t size)
 	char *text RK_CLEANUP_FREE = rk_fuzz_text(data, size);
 	struct rk_host_key key;
 
-	(void)rk_known_hosts_find((const char *)data, size, "r01-t01", 2222, arena);
+	struct rk_known_hosts *known = rk_known_hosts_parse("fuzz", (const char *)data, size);
+	struct rk_host_keys keys = { 0 };
+
+	rk_known_hosts_find(known, "r01-t01", 2222, arena, &keys);
+	rk_known_hosts_free(known);
 	(void)rk_host_key_parse(text, arena, &key);
 }
 

@@ -45,7 +45,7 @@ static struct {
 
 static void one_host(void *ctx, size_t i)
 {
-	static const struct rk_ssh_limits limits = { .connect_ms = 6000, .auth_ms = 6000, .idle_ms = 4000, .total_ms = 8000, .output_max = OUTPUT_MAX };
+	static const struct rk_ssh_limits limits = { .connect_ms = 6000, .auth_ms = 6000, .idle_ms = 4000, .command_ms = 8000, .output_max = OUTPUT_MAX };
 	struct host *h = &((struct host *)ctx)[i];
 	const struct rk_ssh_target target = { .host = "127.0.0.1", .port = h->server.port, .host_key = world.host_public, .identity_file = world.identity };
 	const char *argv[] = { "echo", "here", NULL };

@@ -11,6 +11,7 @@
 #include <cmocka.h>
 
 #include "inventory/base/json.h"
+#include "inventory/site_values.h"
 #include "inventory/site_file.h"
 
 static char *quoted(const char *text)
@@ -485,6 +486,24 @@ static void placeholders_of_the_default_ssh_are_filled_in_per_tray(void **state)
 	assert_string_equal(again->trays[2].ssh.identity_file, "/k/r1/r1-t03");
 }
 
+/* Filled in per tray, overridden by a tray, and "" means none. */
+static void jump_hosts_are_read_exported_and_checked(void **state)
+{
+	struct rk_site *s RK_CLEANUP_SITE = must_parse(HEAD "'defaults':{'ssh':{'jump':'ops@{rack}-gw:2222,inner'}},'racks':[{'name':'r1','tray':"
+						       "{'r1-t02':{'ssh':{'jump':'other'}},'r1-t03':{'ssh':{'jump':''}}}}]}");
+	static const char *const bad[] = { "a,b,c,d,e", "a,,b", "-oProxyCommand=x", "a;b", "u@-x", "a b" };
+	char *text RK_CLEANUP_FREE = exported(s);
+	struct rk_site *again RK_CLEANUP_SITE = must_parse(text);
+
+	(void)state;
+	assert_string_equal(again->trays[0].ssh.jump, "ops@r1-gw:2222,inner");
+	assert_string_equal(again->trays[1].ssh.jump, "other");
+	assert_string_equal(again->trays[2].ssh.jump, "");
+	assert_int_equal(differences(s, again), 0);
+	for (size_t i = 0; i < RK_ARRAY_SIZE(bad); i++)
+		assert_false(rk_jump_valid(bad[i]));
+}
+
 static void a_difference_is_named_value_by_value(void **state)
 {
 	struct rk_site *a RK_CLEANUP_SITE = must_parse(RACK(",'powerKw':140,'tray':{'r1-t02':{'serial':'old'}}"));
@@ -586,6 +605,7 @@ int main(void)
 		cmocka_unit_test(an_export_loses_nothing),
 		cmocka_unit_test(a_network_of_a_gateway_only_is_exported),
 		cmocka_unit_test(placeholders_of_the_default_ssh_are_filled_in_per_tray),
+		cmocka_unit_test(jump_hosts_are_read_exported_and_checked),
 		cmocka_unit_test(a_difference_is_named_value_by_value),
 		cmocka_unit_test(invented_identities_are_complete_unique_and_repeatable),
 		cmocka_unit_test(examples_of_the_project_import),

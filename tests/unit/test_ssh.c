@@ -3,135 +3,31 @@
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
-#include <arpa/inet.h>
 #include <dirent.h>
-#include <fcntl.h>
-#include <netinet/in.h>
-#include <pthread.h>
 #include <pwd.h>
-#include <signal.h>
-#include <stdio.h>
-#include <string.h>
-#include <sys/socket.h>
-#include <sys/stat.h>
-#include <sys/wait.h>
-#include <unistd.h>
 
 #include <cmocka.h>
 
-#include "inventory/base/file.h"
-#include "inventory/base/digest.h"
-#include "provision/known_hosts.h"
-#include "provision/ssh.h"
+#include "tests/unit/sshd.h"
 
-static const char sshd[] = "/usr/sbin/sshd";
-
-struct server {
-	char dir[64], *host_public, *client_key;
-	int listener, port;
-	bool silent;              /* accepts and never answers */
-	pthread_t thread;
-	pid_t pids[64];
-	size_t n_pids;
-	bool up;
-};
-static struct server server;
+static struct sshd server;
 
 static void write_file(const char *name, const char *text, mode_t mode)
 {
-	char *path RK_CLEANUP_FREE = rk_xasprintf("%s/%s", server.dir, name);
-	struct rk_err err RK_CLEANUP_ERR = RK_ERR_INIT;
-
-	assert_int_equal(rk_file_write(path, text, strlen(text), mode, &err), 0);
-}
-
-static void serve(int fd)
-{
-	char *config RK_CLEANUP_FREE = rk_xasprintf("%s/config", server.dir);
-	char *log RK_CLEANUP_FREE = rk_xasprintf("%s/log", server.dir);
-	pid_t pid = fork();
-
-	if (pid == 0) {
-		dup2(fd, 0);
-		dup2(fd, 1);
-		execl(sshd, sshd, "-i", "-f", config, "-E", log, (char *)NULL);
-		_exit(127);
-	}
-	if (pid > 0 && server.n_pids < RK_ARRAY_SIZE(server.pids))
-		server.pids[server.n_pids++] = pid;
-	close(fd);
-}
-
-static void *accept_loop(void *arg)
-{
-	int fd;
-
-	(void)arg;
-	while ((fd = accept(server.listener, NULL, NULL)) >= 0) {
-		if (server.silent)
-			close(fcntl(fd, F_DUPFD_CLOEXEC, 900)); /* the descriptor itself stays open */
-		else
-			serve(fd);
-	}
-	return NULL;
+	sshd_write(&server, name, text, mode);
 }
 
 static int start_server(void **state)
 {
-	struct sockaddr_in addr = { .sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK) };
-	socklen_t size = sizeof(addr);
-	char *host_private, *user_private, *user_public;
-	struct rk_err err RK_CLEANUP_ERR = RK_ERR_INIT;
-
 	(void)state;
-	signal(SIGPIPE, SIG_IGN);
-	if (access(sshd, X_OK) != 0 || (geteuid() == 0 && mkdir("/run/sshd", 0755) != 0 && access("/run/sshd", F_OK) != 0))
-		return 0;
-	snprintf(server.dir, sizeof(server.dir), "/tmp/racksh-test-ssh.XXXXXX");
-	assert_non_null(mkdtemp(server.dir));
-	assert_int_equal(rk_ssh_make_key("host", &host_private, &server.host_public, &err), 0);
-	assert_int_equal(rk_ssh_make_key("user", &user_private, &user_public, &err), 0);
-	write_file("host", host_private, 0600);
-	write_file("user", user_private, 0600);
-	write_file("authorized", user_public, 0600);
-	char *config RK_CLEANUP_FREE = rk_xasprintf("HostKey %s/host\nAuthorizedKeysFile %s/authorized\nStrictModes no\nUsePAM no\n"
-						    "PasswordAuthentication no\nPidFile none\nTrustedUserCAKeys %s/ca.pub\n", server.dir, server.dir, server.dir);
-	write_file("config", config, 0600);
-	server.client_key = rk_xasprintf("%s/user", server.dir);
-	free(host_private);
-	free(user_private);
-	free(user_public);
-	server.listener = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
-	assert_int_equal(bind(server.listener, (struct sockaddr *)&addr, sizeof(addr)), 0);
-	assert_int_equal(listen(server.listener, 16), 0);
-	getsockname(server.listener, (struct sockaddr *)&addr, &size);
-	server.port = ntohs(addr.sin_port);
-	server.up = true;
-	return pthread_create(&server.thread, NULL, accept_loop, NULL);
+	sshd_start(&server, "");
+	return 0;
 }
 
 static int stop_server(void **state)
 {
-	static const char *const files[] = { "host", "user", "authorized", "config", "log", "known", "ca", "ca.pub", "guest", "guest.pub", "guest-cert.pub" };
-
 	(void)state;
-	if (!server.up)
-		return 0;
-	shutdown(server.listener, SHUT_RDWR);
-	pthread_join(server.thread, NULL);
-	close(server.listener);
-	/* An sshd waits for what a cancelled command left running: not for us. */
-	for (size_t i = 0; i < server.n_pids; i++) {
-		kill(server.pids[i], SIGTERM);
-		waitpid(server.pids[i], NULL, 0);
-	}
-	for (size_t i = 0; i < RK_ARRAY_SIZE(files); i++) {
-		char *path RK_CLEANUP_FREE = rk_xasprintf("%s/%s", server.dir, files[i]);
-		unlink(path);
-	}
-	rmdir(server.dir);
-	free(server.host_public);
-	free(server.client_key);
+	sshd_stop(&server);
 	return 0;
 }
 
@@ -303,6 +199,53 @@ static void known_hosts_decides_when_nothing_is_pinned(void **state)
 	open_fails(&t, NULL, "revoked");
 }
 
+/* Certificates of hosts are refused by name; a plain key beside the authority is taken. */
+static void an_authority_alone_is_refused_by_name(void **state)
+{
+	struct rk_ssh_target t = target();
+	char *known RK_CLEANUP_FREE = rk_xasprintf("%s/known", server.dir);
+	struct rk_err err RK_CLEANUP_ERR = RK_ERR_INIT;
+	struct rk_ssh *ssh = NULL;
+
+	(void)state;
+	if (!server.up)
+		skip();
+	t.host_key = NULL;
+	t.known_hosts = known;
+	char *authority RK_CLEANUP_FREE = rk_xasprintf("# ours\n@cert-authority *,[127.0.0.1]:* %s\n", server.host_public);
+	write_file("known", authority, 0600);
+	open_fails(&t, NULL, "certificate authority");
+	open_fails(&t, NULL, "known, line 2)");
+	char *both RK_CLEANUP_FREE = rk_xasprintf("%s[127.0.0.1]:%d %s\n", authority, server.port, server.host_public);
+	write_file("known", both, 0600);
+	if (rk_ssh_open(&t, NULL, NULL, NULL, &ssh, &err))
+		fail_msg("%s", err.message);
+	rk_ssh_close(ssh);
+	char *odd RK_CLEANUP_FREE = rk_xasprintf("[127.0.0.1]:%d ssh-dss%s\n", server.port, server.host_public + strlen("ssh-ed25519"));
+	write_file("known", odd, 0600);
+	open_fails(&t, NULL, "is not taken");
+}
+
+/* Short commands, each in time: all of them together are not. */
+static void the_time_for_all_of_it_ends_a_session(void **state)
+{
+	const struct rk_ssh_limits limits = { .total_ms = 1500 };
+	struct rk_ssh *ssh = session(&limits, NULL);
+	const char *argv[] = { "sleep", "0.3", NULL };
+	struct rk_err err RK_CLEANUP_ERR = RK_ERR_INIT;
+	struct rk_ssh_result r;
+	int rc = 0;
+
+	(void)state;
+	for (int i = 0; i < 100 && !rc; i++) {
+		rc = rk_ssh_run(ssh, argv, NULL, 0, &r, &err);
+		rk_ssh_result_clear(&r);
+	}
+	assert_int_equal(rc, RK_UNREACHABLE);
+	assert_non_null(strstr(err.message, "the time for all of it is over"));
+	rk_ssh_close(ssh);
+}
+
 static void make_pair(const char *name)
 {
 	char *priv RK_CLEANUP_FREE = NULL, *pub RK_CLEANUP_FREE = NULL, *line RK_CLEANUP_FREE = NULL, *beside RK_CLEANUP_FREE = rk_xasprintf("%s.pub", name);
@@ -441,57 +384,6 @@ static void targets_are_parsed_and_checked(void **state)
 	}
 }
 
-static void known_hosts_forms_are_understood(void **state)
-{
-	static const char key[] = "AAAAC3NzaC1lZDI1NTE5AAAAIEfLG0ebGSfza0j9UJUU/rYaHT0FItcYyuVHKqR7iBR0";
-	struct rk_arena *arena RK_CLEANUP_ARENA = rk_arena_new();
-	uint8_t salt[20] = { 1, 2, 3 }, sum[20];
-	struct rk_str text RK_CLEANUP_STR = RK_STR_INIT;
-
-	(void)state;
-	rk_str_add(&text, "# comment\n\nbroken line\nbad ssh-ed25519 !!!!\n@cert-authority * ssh-ed25519 ");
-	rk_str_addf(&text, "%s\nplain,10.0.0.[1 ssh-ed25519 %s\nr01-*,!r01-t02 ssh-ed25519 %s\n[sw]:2222 ssh-rsa %s c o m\n|1|", key, key, key, key);
-	rk_base64_add(&text, salt, 20);
-	rk_hmac_sha1(salt, 20, "[sm1]:2201", 10, sum);
-	rk_str_addc(&text, '|');
-	rk_base64_add(&text, sum, 20);
-	rk_str_addf(&text, " ssh-ed25519 %s", key); /* no newline at the end */
-	static const struct {
-		const char *host;
-		int port;
-		size_t n;
-	} cases[] = { { "plain", 22, 1 }, { "PLAIN", 22, 1 }, { "plain", 2222, 0 }, { "r01-t01", 22, 1 }, { "r01-t02", 22, 0 }, { "sw", 2222, 1 }, { "sw", 22, 0 },
-		      { "sm1", 2201, 1 }, { "sm1", 22, 0 }, { "bad", 22, 0 }, { "10.0.0.1", 22, 0 }, { "10.0.0.[1", 22, 1 } };
-	for (size_t i = 0; i < RK_ARRAY_SIZE(cases); i++) {
-		struct rk_host_keys keys = rk_known_hosts_find(text.text, text.len, cases[i].host, cases[i].port, arena);
-		if (keys.n != cases[i].n)
-			fail_msg("%s:%d: %zu keys", cases[i].host, cases[i].port, keys.n);
-	}
-}
-
-static void digests_match_published_vectors(void **state)
-{
-	char hex[65];
-	uint8_t mac[20], block[130];
-	static const uint8_t rfc2202[20] = { 0xef, 0xfc, 0xdf, 0x6a, 0xe5, 0xeb, 0x2f, 0xa2, 0xd2, 0x74, 0x16, 0xd5, 0xf1, 0x84, 0xdf, 0x9c, 0x25, 0x9a, 0x7c, 0x79 };
-
-	(void)state;
-	rk_sha256_hex("", 0, hex);
-	assert_string_equal(hex, "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855");
-	rk_sha256_hex("abcdbcdecdefdefgefghfghighijhijkijkljklmklmnlmnomnopnopq", 56, hex);
-	assert_string_equal(hex, "248d6a61d20638b8e5c026930c3e6039a33ce45964ff2167f6ecedd419db06c1");
-	rk_hmac_sha1("Jefe", 4, "what do ya want for nothing?", 28, mac);
-	assert_memory_equal(mac, rfc2202, 20);
-	for (size_t n = 0; n < sizeof(block); n++) {
-		struct rk_str text RK_CLEANUP_STR = RK_STR_INIT;
-		uint8_t back[sizeof(block)];
-		memset(block, (int)n, sizeof(block));
-		rk_base64_add(&text, block, n);
-		assert_int_equal(rk_base64_decode(rk_str_text(&text), text.len, back, sizeof(back)), n);
-		assert_memory_equal(back, block, n);
-	}
-}
-
 static void a_made_key_is_the_openssh_form_with_its_comment(void **state)
 {
 	char *priv RK_CLEANUP_FREE = NULL, *pub RK_CLEANUP_FREE = NULL, *other RK_CLEANUP_FREE = NULL, *other_pub RK_CLEANUP_FREE = NULL;
@@ -511,8 +403,6 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(targets_are_parsed_and_checked),
-		cmocka_unit_test(known_hosts_forms_are_understood),
-		cmocka_unit_test(digests_match_published_vectors),
 		cmocka_unit_test(a_made_key_is_the_openssh_form_with_its_comment),
 		cmocka_unit_test(streams_status_and_signal_are_told_apart),
 		cmocka_unit_test(arguments_arrive_as_they_were_given),
@@ -521,6 +411,8 @@ int main(void)
 		cmocka_unit_test(cancel_ends_a_command),
 		cmocka_unit_test(another_host_key_is_refused),
 		cmocka_unit_test(known_hosts_decides_when_nothing_is_pinned),
+		cmocka_unit_test(an_authority_alone_is_refused_by_name),
+		cmocka_unit_test(the_time_for_all_of_it_ends_a_session),
 		cmocka_unit_test(a_certificate_beside_the_key_is_used),
 		cmocka_unit_test(a_wrong_user_key_names_the_phase),
 		cmocka_unit_test(a_port_without_a_server_names_the_phase),

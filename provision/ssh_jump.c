@@ -1,0 +1,263 @@
+/* Jump hosts. A hop is a session of its own; what lies behind it is reached through a "direct-tcpip" channel, so no shell runs there. The next
+ * session gets one end of a socket pair, and whoever waits for it moves the bytes between the other end and the channel: no thread, no process. */
+#include <errno.h>
+#include <libssh/libssh.h>
+#include <poll.h>
+#include <pthread.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "inventory/base/clock.h"
+#include "provision/ssh_impl.h"
+
+enum { CHUNK = 16 << 10, HANDSHAKES_MAX = 8 };
+
+struct rk_ssh_carrier {
+	ssh_channel channel;              /* of the session's `via` */
+	int fd;                           /* our end of the pair; -1 once the channel ended */
+	struct {
+		char bytes[CHUNK];
+		size_t at, len;           /* what is still to be handed on */
+	} in, out;                        /* from the channel, to the channel */
+};
+
+/* Hands the rest of in on to the session. False: it takes no more now. */
+static bool give(struct rk_ssh_carrier *c)
+{
+	while (c->in.at < c->in.len) {
+		ssize_t n = send(c->fd, c->in.bytes + c->in.at, c->in.len - c->in.at, MSG_DONTWAIT | MSG_NOSIGNAL);
+		if (n <= 0)
+			return false;
+		c->in.at += (size_t)n;
+	}
+	return true;
+}
+
+static void carry_in(struct rk_ssh_carrier *c)
+{
+	while (give(c)) {
+		int n = ssh_channel_read_nonblocking(c->channel, c->in.bytes, sizeof(c->in.bytes), 0);
+		if (n <= 0)
+			break;
+		c->in.at = 0;
+		c->in.len = (size_t)n;
+	}
+	if (c->in.at == c->in.len && (ssh_channel_is_eof(c->channel) || ssh_channel_is_closed(c->channel)))
+		shutdown(c->fd, SHUT_WR); /* the session sees the end */
+}
+
+/* Room in the window and an idle socket: libssh would queue without limit otherwise. */
+static bool takes(struct rk_ssh *via, struct rk_ssh_carrier *c)
+{
+	return ssh_channel_window_size(c->channel) > 0 && !(ssh_get_poll_flags(via->session) & SSH_WRITE_PENDING);
+}
+
+static void carry_out(struct rk_ssh *via, struct rk_ssh_carrier *c)
+{
+	while (takes(via, c)) {
+		if (c->out.at == c->out.len) {
+			ssize_t n = recv(c->fd, c->out.bytes, sizeof(c->out.bytes), MSG_DONTWAIT);
+			if (n <= 0)
+				return;
+			c->out.at = 0;
+			c->out.len = (size_t)n;
+		}
+		size_t left = c->out.len - c->out.at, window = ssh_channel_window_size(c->channel);
+		int rc = ssh_channel_write(c->channel, c->out.bytes + c->out.at, (uint32_t)(left < window ? left : window));
+		if (rc <= 0)
+			return;
+		c->out.at += (size_t)rc;
+	}
+}
+
+static void carry(struct rk_ssh *ssh)
+{
+	struct rk_ssh_carrier *c = ssh->carrier;
+
+	if (c->fd < 0)
+		return;
+	bool lost = ssh_event_dopoll(ssh->via->event, 0) == SSH_ERROR || !ssh_is_connected(ssh->via->session);
+	carry_in(c);
+	if (!lost) {
+		carry_out(ssh->via, c);
+		return;
+	}
+	ssh->via->broken = true;
+	close(c->fd);
+	c->fd = -1;
+}
+
+static short carrier_events(struct rk_ssh *ssh)
+{
+	struct rk_ssh_carrier *c = ssh->carrier;
+
+	return (short)((c->in.at < c->in.len ? POLLOUT : 0) | (takes(ssh->via, c) && c->out.at == c->out.len ? POLLIN : 0));
+}
+
+void rk_ssh_poll(struct rk_ssh *ssh, int fd, short events, int ms)
+{
+	struct pollfd p[1 + 2 * RK_SSH_HOPS_MAX] = { { fd, events, 0 } };
+	struct rk_ssh *carried[RK_SSH_HOPS_MAX];
+	size_t n = 1, depth = 0;
+
+	for (struct rk_ssh *s = ssh; s->carrier && depth < RK_SSH_HOPS_MAX; s = s->via) {
+		if (s->carrier->fd >= 0) {
+			p[n++] = (struct pollfd){ s->carrier->fd, carrier_events(s), 0 };
+			p[n++] = (struct pollfd){ s->via->fd, (short)(POLLIN | (ssh_get_poll_flags(s->via->session) & SSH_WRITE_PENDING ? POLLOUT : 0)), 0 };
+		}
+		carried[depth++] = s;
+	}
+	(void)!poll(p, n, ms);
+	/* The outermost first: what comes in passes all of them at once. */
+	while (depth > 0)
+		carry(carried[--depth]);
+}
+
+static int open_channel(struct rk_ssh *ssh, const struct rk_ssh_opening *open, ssh_channel channel, struct rk_err *err)
+{
+	struct rk_ssh *via = ssh->via;
+
+	for (;;) {
+		int rc = ssh_channel_open_forward(channel, open->target->host, open->port, "127.0.0.1", 0);
+		if (rc == SSH_OK)
+			return 0;
+		if (rc != SSH_AGAIN) {
+			via->broken = !ssh_is_connected(via->session);
+			rk_ssh_unreachable(ssh, "jump", ssh_get_error(via->session), err);
+			rk_err_hint(err, "from %s: can it reach the host, and does its sshd allow TCP forwarding?", via->name);
+			return RK_UNREACHABLE;
+		}
+		if ((rc = rk_ssh_wait(via, open->connect_until, "jump", err)) != 0)
+			return rc;
+		if (ssh_event_dopoll(via->event, 0) == SSH_ERROR) {
+			via->broken = true;
+			return rk_ssh_unreachable(ssh, "jump", "the connection to the jump host was lost", err);
+		}
+	}
+}
+
+int rk_ssh_carry_to(struct rk_ssh *ssh, const struct rk_ssh_opening *open, int *ret_fd, struct rk_err *err)
+{
+	struct rk_ssh_carrier *c;
+	int ends[2], rc;
+
+	if (ssh->via->broken)
+		return rk_ssh_unreachable(ssh, "jump", "the connection to the jump host was lost", err);
+	ssh_channel channel = ssh_channel_new(ssh->via->session);
+	if (!channel)
+		return rk_ssh_unreachable(ssh, "jump", ssh_get_error(ssh->via->session), err);
+	if ((rc = open_channel(ssh, open, channel, err)) != 0) {
+		ssh_channel_free(channel);
+		return rc;
+	}
+	if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0, ends) != 0) {
+		ssh_channel_free(channel);
+		return rk_ssh_unreachable(ssh, "jump", strerror(errno), err);
+	}
+	c = rk_xcalloc(1, sizeof(*c));
+	c->channel = channel;
+	c->fd = ends[0];
+	ssh->carrier = c;
+	*ret_fd = ends[1];
+	return 0;
+}
+
+void rk_ssh_carrier_free(struct rk_ssh *ssh)
+{
+	struct rk_ssh_carrier *c = ssh->carrier;
+
+	if (!c)
+		return;
+	if (!ssh->via->broken) {
+		rk_ssh_poll(ssh, -1, 0, 0); /* the farewell of the session */
+		ssh_channel_free(c->channel);
+	}
+	if (c->fd >= 0)
+		close(c->fd);
+	free(c);
+	ssh->carrier = NULL;
+}
+
+/* A jump host drops connections early when many arrive at once (MaxStartups is 10): of all threads only so many log in there at the same time. */
+static struct {
+	pthread_mutex_t lock;
+	pthread_cond_t left;
+	int inside;
+} gate = { PTHREAD_MUTEX_INITIALIZER, PTHREAD_COND_INITIALIZER, 0 };
+
+static int enter(const volatile int *cancel, struct rk_err *err)
+{
+	bool stop = false;
+
+	pthread_mutex_lock(&gate.lock);
+	while (gate.inside >= HANDSHAKES_MAX && !(stop = cancel && *cancel)) {
+		struct timespec until;
+		clock_gettime(CLOCK_REALTIME, &until);
+		until.tv_nsec += RK_SSH_SLICE_MS * 1000000L;
+		until.tv_sec += until.tv_nsec / 1000000000;
+		until.tv_nsec %= 1000000000;
+		pthread_cond_timedwait(&gate.left, &gate.lock, &until);
+	}
+	gate.inside += !stop;
+	pthread_mutex_unlock(&gate.lock);
+	return stop ? rk_err_set(err, RK_CANCELLED, "cancelled") : 0;
+}
+
+static void leave(void)
+{
+	pthread_mutex_lock(&gate.lock);
+	gate.inside--;
+	pthread_cond_signal(&gate.left);
+	pthread_mutex_unlock(&gate.lock);
+}
+
+int rk_ssh_parse_jump(const char *text, struct rk_arena *arena, struct rk_ssh_target *hops, size_t *ret_n, struct rk_err *err)
+{
+	char *rest = rk_arena_strdup(arena, text);
+	size_t n = 0;
+	int rc = 0;
+
+	for (char *word; !rc && (word = strsep(&rest, ",")) != NULL;) {
+		if (n == RK_SSH_HOPS_MAX)
+			return rk_err_set(err, RK_INVALID, "more than %d jump hosts in \"%s\"", RK_SSH_HOPS_MAX, text);
+		rc = rk_ssh_parse(word, arena, &hops[n++], err);
+	}
+	*ret_n = n;
+	return rc;
+}
+
+static int open_hops(const struct rk_ssh_target *target, const struct rk_ssh_limits *limits, struct rk_trace *trace, const volatile int *cancel,
+		     struct rk_ssh **ret, struct rk_err *err)
+{
+	struct rk_arena *arena RK_CLEANUP_ARENA = rk_arena_new();
+	struct rk_ssh_target hops[RK_SSH_HOPS_MAX] = { 0 };
+	struct rk_ssh *via = NULL;
+	size_t n;
+	int rc = rk_ssh_parse_jump(target->jump, arena, hops, &n, err);
+
+	for (size_t i = 0; !rc && i < n; i++) {
+		hops[i].known_hosts = target->known_hosts;
+		hops[i].identity_file = target->identity_file;
+		rc = rk_ssh_open_one(&hops[i], via, limits, trace, cancel, &via, err);
+	}
+	if (rc) {
+		rk_ssh_close(via);
+		return rc == RK_CANCELLED ? rc : rk_err_while(err, "jump host for %s", target->host);
+	}
+	*ret = via;
+	return 0;
+}
+
+int rk_ssh_open_jump(const struct rk_ssh_target *target, const struct rk_ssh_limits *limits, struct rk_trace *trace, const volatile int *cancel,
+		     struct rk_ssh **ret, struct rk_err *err)
+{
+	int rc = enter(cancel, err);
+
+	if (rc)
+		return rc;
+	rc = open_hops(target, limits, trace, cancel, ret, err);
+	leave();
+	return rc;
+}
