@@ -52,156 +52,6 @@ static int show(struct rk_call *call, struct rk_err *err)
 	return rc;
 }
 
-/* ---- exec -------------------------------------------------------------------------------------------------------------------- */
-
-struct answer {
-	int rc;
-	struct rk_ssh_result result;
-	struct rk_err err;
-};
-
-struct exec {
-	struct rk_call *call;
-	const int *vms;
-	const char **argv;
-	struct answer *answers;
-};
-
-static void exec_one(void *ctx, size_t i)
-{
-	struct exec *x = ctx;
-	struct answer *a = &x->answers[i];
-	struct rk_vm_conn *conn = NULL;
-
-	a->rc = rk_vm_connect(x->call->world, x->vms[i], &conn, &a->err);
-	if (!a->rc)
-		a->rc = rk_vm_run(conn, x->argv, &a->result, &a->err);
-	if (!a->rc && a->result.status)
-		a->rc = RK_FAILED;
-	rk_vm_close(conn);
-}
-
-/* All 0 is 0; all of one class is that class; else partial. */
-static int class_of(const struct answer *answers, size_t n)
-{
-	for (size_t i = 1; i < n; i++)
-		if (answers[i].rc != answers[0].rc)
-			return RK_PARTIAL;
-	return answers[0].rc;
-}
-
-static bool same_answer(const struct answer *a, const struct answer *b)
-{
-	return a->rc == b->rc && a->result.status == b->result.status && strcmp(rk_str_text(&a->result.out), rk_str_text(&b->result.out)) == 0 &&
-	       strcmp(rk_str_text(&a->result.err), rk_str_text(&b->result.err)) == 0 && rk_streq(a->err.message, b->err.message);
-}
-
-/* Newlines and tabs lay a guest's text out; everything else that drives a terminal is escaped. */
-static void add_lines(struct rk_str *out, const char *text, size_t n)
-{
-	for (const char *end = text + n; text < end;) {
-		size_t len = 0;
-		while (text + len < end && text[len] != '\n' && text[len] != '\t')
-			len++;
-		rk_str_add_escaped(out, text, len);
-		text += len;
-		rk_str_addc(out, text < end ? *text : '\n');
-		text++;
-	}
-}
-
-static void print_folded(const struct exec *x, size_t n)
-{
-	const struct rk_site *site = x->call->world->site;
-	bool *done = rk_arena_array(x->call->arena, n, sizeof(*done));
-	const char **names = rk_arena_array(x->call->arena, n, sizeof(*names));
-
-	/* Worst first: failures, then the rest. */
-	for (int pass = 0; pass < 2; pass++)
-		for (size_t i = 0; i < n; i++) {
-			const struct answer *a = &x->answers[i];
-			struct rk_str text RK_CLEANUP_STR = RK_STR_INIT;
-			size_t same = 0;
-			if (done[i] || (pass == 0) != (a->rc != 0))
-				continue;
-			for (size_t j = i; j < n; j++)
-				if (!done[j] && same_answer(a, &x->answers[j])) {
-					names[same++] = site->vms[x->vms[j]].name;
-					done[j] = true;
-				}
-			rk_str_addf(&text, "%s (%zu)", rk_nodeset_fold(x->call->arena, names, same), same);
-			if (a->err.message)
-				rk_str_addf(&text, ": %s\n", a->err.message);
-			else if (a->result.status)
-				rk_str_addf(&text, ": exit status %d\n", a->result.status);
-			else
-				rk_str_add(&text, ":\n");
-			add_lines(&text, rk_str_text(&a->result.out), a->result.out.len);
-			add_lines(&text, rk_str_text(&a->result.err), a->result.err.len);
-			rk_out_note(x->call->out, "%.*s", (int)(text.len - 1), rk_str_text(&text));
-		}
-}
-
-static void exec_rows(const struct exec *x, size_t n)
-{
-	for (size_t i = 0; i < n; i++) {
-		const struct answer *a = &x->answers[i];
-		rk_out_row(x->call->out);
-		rk_cell_text(x->call->out, "vm", x->call->world->site->vms[x->vms[i]].name);
-		if (!a->err.message)
-			rk_cell_number(x->call->out, "status", a->result.status);
-		rk_cell_text(x->call->out, "stdout", rk_str_text(&a->result.out));
-		rk_cell_text(x->call->out, "stderr", rk_str_text(&a->result.err));
-		rk_cell_text(x->call->out, "error", a->err.message);
-	}
-}
-
-/* A command that failed there is no failure of racksh, and nothing was taken back. */
-static void say_failed(const struct answer *answers, size_t n, int rc, struct rk_err *err)
-{
-	size_t remote = 0, mute = 0;
-
-	for (size_t i = 0; i < n; i++) {
-		remote += answers[i].rc && !answers[i].err.message;
-		mute += answers[i].err.message != NULL;
-	}
-	if (remote && mute)
-		rk_err_set(err, rc, "the command failed remotely on %zu of %zu VMs, %zu could not be asked", remote, n, mute);
-	else if (remote)
-		rk_err_set(err, rc, "the command failed remotely on %zu of %zu VMs: its exit status there is not 0", remote, n);
-	else
-		rk_err_set(err, rc, "%zu of %zu VMs could not be asked", mute, n);
-}
-
-static int exec(struct rk_call *call, struct rk_err *err)
-{
-	struct exec x = { .call = call };
-	int *vms;
-	size_t n, words;
-	const char *const *argv = rk_call_args(call, "COMMAND", &words);
-	int rc = rk_select_vms(call->world->site, rk_call_arg(call, "SEL"), call->except, call->arena, &vms, &n, err);
-
-	if (rc)
-		return rc;
-	x.argv = rk_arena_array(call->arena, words + 1, sizeof(char *));
-	memcpy(x.argv, argv, words * sizeof(char *));
-	x.vms = vms;
-	x.answers = rk_arena_array(call->arena, n, sizeof(*x.answers));
-	rk_fanout(n, call->world->jobs, exec_one, &x);
-	if (call->parsed->globals.format == RK_FORMAT_TABLE)
-		print_folded(&x, n);
-	else
-		exec_rows(&x, n);
-	rc = class_of(x.answers, n);
-	if (rc)
-		say_failed(x.answers, n, rc, err);
-	for (size_t i = 0; i < n; i++) {
-		rk_ssh_result_clear(&x.answers[i].result);
-		rk_err_clear(&x.answers[i].err);
-	}
-	return rc;
-}
-
 /* ---- power ----------------------------------------------------------------------------------------------------------------------- */
 
 enum { GRACE_S = 120 };
@@ -285,7 +135,10 @@ static const struct rk_command rows[] = {
 	{ .noun = "vm", .verb = "exec", .summary = "run a command on VMs and fold equal answers", .flags = RK_CMD_REMOTE | RK_CMD_SELECTS, .list = true,
 	  .args = RK_ARGS({ .name = "SEL", .type = RK_ARG_SEL_VMS, .required = true, .help = "VMs, trays or groups: a-[01-03], @cluster:a" },
 			  { .name = "COMMAND", .type = RK_ARG_COMMAND, .required = true, .help = "command and arguments, quoted for the remote shell" }),
-	  .columns = RK_COLUMNS({ "vm", RK_COL_TEXT }, { "status", RK_COL_NUMBER }, { "stdout", RK_COL_TEXT }, { "stderr", RK_COL_TEXT }, { "error", RK_COL_TEXT }),
-	  .run = exec },
+	  .columns = RK_COLUMNS({ "vm", RK_COL_TEXT }, { "status", RK_COL_NUMBER }, { "signal", RK_COL_TEXT }, { "stdout", RK_COL_TEXT }, { "stderr", RK_COL_TEXT },
+				{ "truncated", RK_COL_BOOL }, { "error", RK_COL_TEXT }),
+	  .description = "Equal answers are shown once with the VMs that gave them, the worst first: VMs that could not be asked, then those where the command failed. "
+			 "^C ends at once and shows what is there. The code is that of the VMs when all agree, else 3.",
+	  .run = rk_cmd_vm_exec },
 };
 RK_NOUN(vm, "virtual machines", NULL, rows);

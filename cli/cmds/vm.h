@@ -8,3 +8,4 @@ int rk_one_vm(struct rk_call *call, int *ret, struct rk_err *err);
 /* Terminal sessions (vm_terminal.c). */
 int rk_cmd_vm_ssh(struct rk_call *call, struct rk_err *err);
 int rk_cmd_vm_console(struct rk_call *call, struct rk_err *err);
+int rk_cmd_vm_exec(struct rk_call *call, struct rk_err *err);

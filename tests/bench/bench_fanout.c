@@ -1,5 +1,5 @@
 /* A command on 1,152 hosts over SSH: loopback addresses, all served by one in-process server in a child. The peers run the same command on the
- * same server, on fewer hosts: they start a process for each. */
+ * same hosts of the same server, once: they start a process for each host. */
 #include <signal.h>
 #include <sys/wait.h>
 
@@ -8,7 +8,7 @@
 #include "tests/bench/bench.h"
 #include "tests/unit/ssh_server.h"
 
-enum { HOSTS = 1152, PEER_HOSTS = 192 };
+enum { HOSTS = 1152, JOBS = 64, CONNECTIONS = 256 };
 
 static struct {
 	char dir[64], *identity, *host_public, *host_private;
@@ -116,7 +116,7 @@ static void peers(double own, double own_cpu)
 	struct rk_str hosts = RK_STR_INIT;
 	char name[32];
 
-	for (size_t i = 0; i < PEER_HOSTS; i++) {
+	for (size_t i = 0; i < HOSTS; i++) {
 		host_name(i, name);
 		rk_str_addf(&hosts, "%s%s", i ? "," : "", name);
 	}
@@ -125,18 +125,18 @@ static void peers(double own, double own_cpu)
 		const char *tool;
 		char *script;
 	} rows[] = {
-		{ "pdsh", rk_xasprintf("PDSH_SSH_ARGS_APPEND='%s' pdsh -S -R ssh -l root -f 64 -w %s uptime", options, rk_str_text(&hosts)) },
-		{ "clush", rk_xasprintf("clush -S -b -q -f 64 -l root -o '%s' -w %s uptime", options, rk_str_text(&hosts)) },
+		{ "pdsh", rk_xasprintf("PDSH_SSH_ARGS_APPEND='%s' pdsh -S -R ssh -l root -f %d -w %s uptime", options, JOBS, rk_str_text(&hosts)) },
+		{ "clush", rk_xasprintf("clush -S -b -q -f %d -l root -o '%s' -w %s uptime", JOBS, options, rk_str_text(&hosts)) },
 	};
 	for (size_t i = 0; i < RK_ARRAY_SIZE(rows); i++) {
 		double cpu, wall = peer(rows[i].tool, rows[i].script, &cpu);
-		char *what = rk_xasprintf("fan-out, %d hosts, 64 at a time", PEER_HOSTS);
+		char *what = rk_xasprintf("fan-out, %d hosts, %d at a time", HOSTS, JOBS);
 		if (wall < 0) {
 			fprintf(stderr, "bench_fanout: %s is not installed or failed\n", rows[i].tool);
 			continue;
 		}
 		bench_row(what, own, "s", rows[i].tool, wall, ">=5x");
-		bench_row("fan-out, client CPU per host", own_cpu / PEER_HOSTS * 1000, "ms", rows[i].tool, cpu / PEER_HOSTS * 1000, "<=3");
+		bench_row("fan-out, client CPU per host", own_cpu / HOSTS * 1000, "ms", rows[i].tool, cpu / HOSTS * 1000, "<=3");
 	}
 }
 
@@ -147,9 +147,9 @@ int main(void)
 	if (start() != 0)
 		return 1;
 	fan(64, 64, &cpu); /* once, so that the server is awake */
-	wall = fan(PEER_HOSTS, 64, &cpu);
+	wall = fan(HOSTS, JOBS, &cpu);
 	peers(wall, cpu);
-	wall = fan(HOSTS, 256, &cpu);
+	wall = fan(HOSTS, CONNECTIONS, &cpu);
 	bench_row("fan-out, 1152 hosts, 256 at a time", wall, "s", NULL, 0, NULL);
 	bench_row("fan-out, 1152 hosts, client CPU per host", cpu / HOSTS * 1000, "ms", NULL, 0, "<=3");
 	bench_row("fan-out, 256 connections, peak memory", bench_peak_mib(), "MiB", NULL, 0, "<=150");
