@@ -50,6 +50,8 @@ struct rk_ib_ops {
 	/* Counters of these ports now, in order. RK_NOT_FOUND: nobody can be asked on this fabric. */
 	int (*counters)(struct rk_ib *ib, int fabric, const uint64_t *guids, size_t n, struct rk_arena *arena, struct rk_ib_reading *ret,
 			struct rk_err *err);
+	/* Names of the SHARP reservations that follow the key, with commas; "" none. RK_NOT_FOUND: the manager does not tell. NULL: as if so. */
+	int (*sharp)(struct rk_ib *ib, int fabric, uint16_t pkey, struct rk_arena *arena, const char **ret, struct rk_err *err);
 	void (*free)(struct rk_ib *ib);
 };
 struct rk_ib {

@@ -66,6 +66,20 @@ static void describe(const struct rk_site *site, const struct rk_ib_live *part, 
 	ret->members = rk_arena_array(arena, site->n_hcas + (part ? part->n_members : 0), sizeof(*ret->members));
 }
 
+/* A reservation that follows the key changes with the partition. */
+static void ask_sharp(struct rk_world *world, int fabric, uint16_t pkey, struct rk_arena *arena, struct rk_ib_show *ret)
+{
+	struct rk_err why RK_CLEANUP_ERR = RK_ERR_INIT;
+	const char *names;
+
+	if (!world->ib->ops->sharp)
+		ret->sharp_why = "the subnet manager does not tell of SHARP";
+	else if (world->ib->ops->sharp(world->ib, fabric, pkey, arena, &names, &why) == 0)
+		ret->sharp = *names ? names : "none";
+	else
+		ret->sharp_why = rk_arena_strdup(arena, why.message);
+}
+
 int rk_ib_show(struct rk_world *world, int fabric, uint16_t pkey, struct rk_arena *arena, struct rk_ib_show *ret, struct rk_err *err)
 {
 	struct rk_live *live RK_CLEANUP_LIVE = NULL;
@@ -85,6 +99,7 @@ int rk_ib_show(struct rk_world *world, int fabric, uint16_t pkey, struct rk_aren
 		return live->ib[fabric].read ? rk_err_set(err, RK_NOT_FOUND, "no InfiniBand partition 0x%04x in fabric \"%s\"", pkey, site->fabrics[fabric].name) :
 					       rk_err_set(err, RK_UNREACHABLE, "%s", live->ib[fabric].why);
 	describe(site, part, partition, arena, ret);
+	ask_sharp(world, fabric, pkey, arena, ret);
 	for (size_t h = 0; h < site->n_hcas; h++)
 		if (hcas[h])
 			add_member(live, part, partition, (int)h, pkey, arena, ret);

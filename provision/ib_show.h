@@ -13,6 +13,8 @@ struct rk_ib_show_member {
 struct rk_ib_show {
 	const char *name, *tenant, *cluster, *membership;
 	const char *state;                /* of the cluster; "foreign": the store does not have it */
+	const char *sharp;                /* SHARP reservations that follow it, "none", or NULL: not known, see sharp_why */
+	const char *sharp_why;
 	struct rk_ib_show_member *members; size_t n; /* by inventory order, then by GUID */
 };
 /* RK_NOT_FOUND when neither the store nor the manager has the key. */

@@ -489,7 +489,7 @@ static void ib_free(struct rk_ib *ib)
 	free(ib);
 }
 
-static const struct rk_ib_ops ib_ops = { ib_list, ib_set, ib_tables, ib_discover, ib_paths, ib_counters, ib_free };
+static const struct rk_ib_ops ib_ops = { ib_list, ib_set, ib_tables, ib_discover, ib_paths, ib_counters, NULL, ib_free };
 
 int rk_sim_ib(struct rk_sim *sim, const struct rk_driver_env *env, struct rk_ib **ret, struct rk_err *err)
 {

@@ -110,6 +110,9 @@ static int ib_show(struct rk_call *call, struct rk_err *err)
 	rk_cell_text(call->out, "cluster", show.cluster);
 	rk_cell_text(call->out, "membership", show.membership);
 	rk_cell_text(call->out, "state", show.state);
+	rk_cell_text(call->out, "sharp", show.sharp);
+	if (!show.sharp)
+		rk_out_note(call->out, "whether SHARP follows this partition is not known: %s", show.sharp_why);
 	struct rk_jw *w = rk_cell_json(call->out, "members");
 	rk_jw_array(w);
 	for (size_t i = 0; i < show.n; i++)
@@ -382,10 +385,10 @@ static const struct rk_command ib_rows[] = {
 				{ "members", RK_COL_NUMBER }, { "state", RK_COL_TEXT }) },
 	{ .noun = "ib", .verb = "show", .summary = "show a partition: its ports as wanted, as configured and as their tables are now", .flags = RK_CMD_REMOTE,
 	  .description = "PKEY is the key as 0x0123; the membership bit 0x8000 may be set. A key that several fabrics have needs FABRIC/. A partition that only the "
-			 "subnet manager has is shown too, with the state foreign.",
+			 "subnet manager has is shown too, with the state foreign. sharp: the SHARP reservations that UFM says follow the key, null when nobody tells.",
 	  .args = RK_ARGS({ .name = "PARTITION", .type = RK_ARG_TEXT, .required = true, .help = "[FABRIC/]PKEY" }),
 	  .columns = RK_COLUMNS({ "fabric", RK_COL_TEXT }, { "pkey", RK_COL_PKEY }, { "name", RK_COL_TEXT }, { "tenant", RK_COL_TEXT },
-				{ "cluster", RK_COL_TEXT }, { "membership", RK_COL_TEXT }, { "state", RK_COL_TEXT }, { "members", RK_COL_JSON }),
+				{ "cluster", RK_COL_TEXT }, { "membership", RK_COL_TEXT }, { "state", RK_COL_TEXT }, { "sharp", RK_COL_TEXT }, { "members", RK_COL_JSON }),
 	  .run = ib_show },
 	{ .noun = "ib", .verb = "counters", .summary = "read the ports' counters twice and judge what changed", .flags = RK_CMD_REMOTE | RK_CMD_SELECTS, .list = true,
 	  .description = "Rates between two readings, never totals: errors, link flaps, discarded packets, and PortXmitWait for congestion. Counters are never reset. What a "

@@ -97,7 +97,7 @@ static void sm_free(struct rk_ib *ib)
 	free(sm);
 }
 
-static const struct rk_ib_ops ops = { sm_list, rk_opensm_set, sm_tables, sm_discover, sm_paths, sm_counters, sm_free };
+static const struct rk_ib_ops ops = { sm_list, rk_opensm_set, sm_tables, sm_discover, sm_paths, sm_counters, NULL, sm_free };
 
 int rk_ib_opensm(const struct rk_driver_env *env, struct rk_ib **ret, struct rk_err *err)
 {

@@ -274,6 +274,31 @@ static int ufm_counters(struct rk_ib *ib, int fabric, const uint64_t *guids, siz
 	return has_host(ib, fabric) ? rk_ib_ssh_counters(host(ib, fabric), guids, n, arena, ret, err) : needs_host(ib, fabric, "counters", err);
 }
 
+/* {"NAME":{"pkey":"0x12","guids":[...]}}; the name is the application's. */
+static int ufm_sharp(struct rk_ib *ib, int fabric, uint16_t pkey, struct rk_arena *arena, const char **ret, struct rk_err *err)
+{
+	struct ufm *ufm = (struct ufm *)ib;
+	struct rk_json *json RK_CLEANUP_JSON = NULL;
+	struct rk_str names RK_CLEANUP_STR = RK_STR_INIT;
+
+	pthread_mutex_lock(&ufm->fabrics[fabric].lock);
+	int rc = get(ufm, fabric, "/app/sharp/allocate_resources", &json, err);
+	if (rc == 0 && rk_json_root(json)->type != RK_JOBJECT)
+		rc = rk_err_set(err, RK_UNREACHABLE, "UFM's list of SHARP reservations is not understood");
+	RK_JEACH(it, rc ? NULL : rk_json_root(json)) {
+		const char *word = rk_jstr(rk_jget(it, "pkey"));
+		uint64_t key;
+		if (!word || !rk_parse_u64(word, &key)) {
+			rc = rk_err_set(err, RK_UNREACHABLE, "UFM tells no key of SHARP reservation \"%.60s\"", it->key);
+			break;
+		}
+		if ((key & 0x7fff) == pkey)
+			rk_str_addf(&names, "%s%s", names.len ? ", " : "", it->key);
+	}
+	*ret = rk_arena_strdup(arena, rk_str_text(&names));
+	return rk_ufm_finish(ufm, fabric, rc, err);
+}
+
 static void ufm_free(struct rk_ib *ib)
 {
 	struct ufm *ufm = (struct ufm *)ib;
@@ -287,7 +312,7 @@ static void ufm_free(struct rk_ib *ib)
 	free(ufm);
 }
 
-static const struct rk_ib_ops ops = { ufm_list, rk_ufm_set, ufm_tables, ufm_discover, ufm_paths, ufm_counters, ufm_free };
+static const struct rk_ib_ops ops = { ufm_list, rk_ufm_set, ufm_tables, ufm_discover, ufm_paths, ufm_counters, ufm_sharp, ufm_free };
 
 int rk_ib_ufm(const struct rk_driver_env *env, struct rk_ib **ret, struct rk_err *err)
 {

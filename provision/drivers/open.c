@@ -198,6 +198,13 @@ static int ib_counters(struct rk_ib *ib, int fabric, const uint64_t *guids, size
 	return to->ops->counters(to, fabric, guids, n, arena, ret, err);
 }
 
+static int ib_sharp(struct rk_ib *ib, int fabric, uint16_t pkey, struct rk_arena *arena, const char **ret, struct rk_err *err)
+{
+	struct rk_ib *to = ib_for(ib, fabric);
+
+	return to->ops->sharp ? to->ops->sharp(to, fabric, pkey, arena, ret, err) : rk_err_set(err, RK_NOT_FOUND, "the manager does not tell");
+}
+
 static void ib_free(struct rk_ib *ib)
 {
 	struct ib_mux *mux = (struct ib_mux *)ib;
@@ -209,7 +216,7 @@ static void ib_free(struct rk_ib *ib)
 	free(mux);
 }
 
-static const struct rk_ib_ops ib_mux_ops = { ib_list, ib_set, ib_tables, ib_discover, ib_paths, ib_counters, ib_free };
+static const struct rk_ib_ops ib_mux_ops = { ib_list, ib_set, ib_tables, ib_discover, ib_paths, ib_counters, ib_sharp, ib_free };
 
 static int check_fabrics(const struct rk_site *site, bool *used, struct rk_err *err)
 {

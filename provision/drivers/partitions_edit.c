@@ -143,6 +143,7 @@ static void check_editable(const char *text, size_t len, const struct rk_partiti
 	}
 }
 
+/* indx0: at index 0 of the port's table, where collective libraries look; OpenSM moves the default key to another index, and back when ours goes. */
 static void add_membership(struct rk_str *out, const struct wanted *w, bool full)
 {
 	size_t on_line = 0;
@@ -151,7 +152,7 @@ static void add_membership(struct rk_str *out, const struct wanted *w, bool full
 		if (w->members[i].full != full)
 			continue;
 		if (on_line == 0)
-			rk_str_addf(out, "%s=0x%04x, defmember=%s : ", w->name, w->pkey, full ? "full" : "limited");
+			rk_str_addf(out, "%s=0x%04x, indx0, defmember=%s : ", w->name, w->pkey, full ? "full" : "limited");
 		rk_str_addf(out, "%s0x%016" PRIx64, on_line ? "," : "", w->members[i].guid);
 		if (++on_line == GUIDS_PER_LINE) {
 			rk_str_add(out, " ;\n");

@@ -149,6 +149,8 @@ static void show_tells_wanted_configured_and_live(void **state)
 	TWIN_OK(rk_ib_show(&t.world, 0, 0x100, arena, &show, err));
 	assert_string_equal(show.cluster, "a");
 	assert_int_equal(show.n, 5);
+	assert_null(show.sharp);
+	assert_non_null(strstr(show.sharp_why, "does not tell"));
 	assert_string_equal(show.members[0].port, "r1-t01/0");
 	assert_string_equal(show.members[0].live, "full");
 	assert_string_equal(show.members[2].live, "down");

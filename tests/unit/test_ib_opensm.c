@@ -486,7 +486,7 @@ static void all_managers_get_equal_bytes_and_only_the_master_is_told(void **stat
 	IB_RC(0, ib_set(&f->bench, 0x101, "tb", 4, 4, true, error));
 	char *c RK_CLEANUP_FREE = content(f, "sm1", "partitions.conf"), *d RK_CLEANUP_FREE = content(f, "sm2", "partitions.conf");
 	assert_string_equal(c, d);
-	assert_non_null(strstr(d, "ta=0x0100"));
+	assert_non_null(strstr(d, "\nta=0x0100, indx0, defmember=full : 0x"));
 }
 
 static void a_standby_manager_with_other_foreign_definitions_stops_the_change(void **state)

@@ -207,6 +207,10 @@ static void handle(void *ctx, const struct http_request *request, struct http_an
 			key_json(f, &w, k);
 		else
 			rk_str_add(&answer->body, "{}");
+	} else if (get && strcmp(path, "/app/sharp/allocate_resources") == 0) {
+		answer->status = f->fault == NO_LIST ? 404 : 200;
+		rk_str_add(&answer->body, f->fault == NULL_LIST ? "{\"app1\":{\"pkey\":null}}" : "{\"app1\":{\"pkey\":\"0x100\",\"guids\":[]},\"app2\":{\"pkey\":\"0x8100\"},"
+								 "\"other\":{\"pkey\":\"0x12\",\"guids\":[]}}");
 	} else if (get && rk_starts_with(path, "/resources/ports?")) {
 		list_ports(f, &answer->body);
 	} else {
@@ -461,6 +465,23 @@ static void a_port_that_is_not_active_is_down(void **state)
 	assert_true(ports[1].down);
 }
 
+static void sharp_reservations_that_follow_a_key_are_named(void **state)
+{
+	struct rk_arena *arena RK_CLEANUP_ARENA = rk_arena_new();
+	struct fake *f = *state;
+	const char *names = NULL;
+
+	IB_RC(0, f->bench.ib->ops->sharp(f->bench.ib, 0, 0x100, arena, &names, error));
+	assert_string_equal(names, "app1, app2");
+	IB_RC(0, f->bench.ib->ops->sharp(f->bench.ib, 0, 0x101, arena, &names, error));
+	assert_string_equal(names, "");
+	/* Newer ones have no such list, and a broken one is no list. */
+	f->fault = NO_LIST;
+	IB_RC(RK_NOT_FOUND, f->bench.ib->ops->sharp(f->bench.ib, 0, 0x100, arena, &names, error));
+	f->fault = NULL_LIST;
+	IB_RC(RK_UNREACHABLE, f->bench.ib->ops->sharp(f->bench.ib, 0, 0x100, arena, &names, error));
+}
+
 static void what_needs_a_host_says_so(void **state)
 {
 	struct rk_arena *arena RK_CLEANUP_ARENA = rk_arena_new();
@@ -484,6 +505,7 @@ int main(void)
 		cmocka_unit_test(a_token_is_used_and_read_again_when_it_ran_out),
 		cmocka_unit_test_setup_teardown(a_port_that_is_not_active_is_down, start, stop),
 		cmocka_unit_test_setup_teardown(what_needs_a_host_says_so, start, stop),
+		cmocka_unit_test_setup_teardown(sharp_reservations_that_follow_a_key_are_named, start, stop),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
