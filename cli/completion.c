@@ -138,9 +138,10 @@ static void value_options(struct rk_str *out)
 					rk_str_addf(out, "|--%s", o->name);
 }
 
-static void bash(struct rk_str *out)
+/* The function; who registers it is the shell's own business. */
+static void bash_function(struct rk_str *out)
 {
-	rk_str_add(out, "# bash completion of racksh, made by `racksh completion bash`.\n_racksh() {\n"
+	rk_str_add(out, "_racksh() {\n"
 			"\tlocal current=${COMP_WORDS[COMP_CWORD]} before=${COMP_WORDS[COMP_CWORD-1]} noun='' verb='' count=0 words='' list='' files='' own='' value='' i word\n"
 			"\tlocal -a store=()\n\tCOMPREPLY=()\n"
 			"\tfor ((i = 1; i < COMP_CWORD; i++)); do\n\t\tword=${COMP_WORDS[i]}\n\t\tcase $word in\n"
@@ -178,15 +179,24 @@ static void bash(struct rk_str *out)
 	rk_str_add(out, "\t\tesac\n\tfi\n"
 			"\t# shellcheck disable=SC2086 # the list is two words\n"
 			"\t[ -n \"$list\" ] && words=$(racksh \"${store[@]}\" -o lines $list 2>/dev/null)\n"
-			"\tif [ -n \"$files\" ]; then mapfile -t COMPREPLY < <(compgen -f -- \"$current\")\n"
-			"\telse mapfile -t COMPREPLY < <(compgen -W \"$words\" -- \"$current\"); fi\n}\ncomplete -F _racksh racksh\n");
+			"\tif [ -n \"$files\" ]; then\n\t\tcompopt -o filenames 2>/dev/null\n\t\tmapfile -t COMPREPLY < <(compgen -f -- \"$current\")\n"
+			"\telse mapfile -t COMPREPLY < <(compgen -W \"$words\" -- \"$current\"); fi\n}\n");
 }
 
+static void bash(struct rk_str *out)
+{
+	rk_str_add(out, "# bash completion of racksh, made by `racksh completion bash`.\n");
+	bash_function(out);
+	rk_str_add(out, "complete -F _racksh racksh\n");
+}
+
+/* Loaded by zsh itself, the file is the function that was called: what it defined has to answer this first call, too. */
 static void zsh(struct rk_str *out)
 {
 	rk_str_add(out, "#compdef racksh\n# zsh completion of racksh, made by `racksh completion zsh`.\nautoload -U +X bashcompinit && bashcompinit\n"
 			"mapfile() { local line; COMPREPLY=(); while IFS= read -r line; do COMPREPLY+=(\"$line\"); done }\n");
-	bash(out);
+	bash_function(out);
+	rk_str_add(out, "complete -o filenames -F _racksh racksh\n[ \"${funcstack[1]}\" = _racksh ] && _bash_complete -o filenames -F _racksh\n");
 }
 
 /* ---- fish ---------------------------------------------------------------------------------------------------------------------------- */
@@ -208,6 +218,16 @@ static void fish_where(const struct rk_command *c, struct rk_str *out)
 	if (c->verb)
 		rk_str_addf(out, "; and __fish_seen_subcommand_from %s", c->verb);
 	rk_str_add(out, "'");
+}
+
+/* An option with a value: of files, fish itself offers them. */
+static const char *fish_option(const struct rk_argdef *o)
+{
+	const char *kind = kind_of(o);
+
+	if (o->type == RK_ARG_NONE)
+		return "";
+	return kind && strcmp(kind, "@files") == 0 ? " -r" : " -x";
 }
 
 static void fish_value(const struct rk_argdef *a, struct rk_str *out)
@@ -236,7 +256,7 @@ static void fish_row(const struct rk_command *c, struct rk_str *out)
 	}
 	for (const struct rk_argdef *o = c->options; o && o->name; o++) {
 		fish_where(c, out);
-		rk_str_addf(out, " -l %s%s -d ", o->name, o->type == RK_ARG_NONE ? "" : " -x");
+		rk_str_addf(out, " -l %s%s -d ", o->name, fish_option(o));
 		fish_text(o->help, out);
 		fish_value(o, out);
 		rk_str_addc(out, '\n');

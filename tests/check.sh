@@ -18,6 +18,7 @@ step() {
 step "unit tests" tests/run-unit.sh $(find "$build/tests/unit" -maxdepth 1 -type f -perm -u+x -name "test_*" | sort)
 step "golden tests" tests/golden/run.sh
 step "terminal tests" tests/pty/run.sh
+step "other programs" tests/programs.sh
 step "lint" tests/lint/run.sh
 step "lab tests" tests/lab-tests.sh
 exit $failed

@@ -92,7 +92,7 @@ static const struct rk_command rows[] = {
 			      "Topology and a ResourceFlavor that use them.",
 	       .examples = RK_EXAMPLES("export kubernetes --cluster a")),
 	EXPORT("ansible", "print a static Ansible inventory", .options = RK_ARGS(COMMON),
-	       .description = "JSON, which is YAML: all hosts, a group per rack and one per cluster.", .examples = RK_EXAMPLES("export ansible", "export ansible --cluster a")),
+	       .description = "JSON, which is YAML: all hosts, a group per rack and one per cluster. Ansible reads it from a file whose name ends in .json or .yml.", .examples = RK_EXAMPLES("export ansible", "export ansible --cluster a")),
 	EXPORT("prometheus", "print what the store knows as Prometheus metrics", .options = RK_ARGS(COMMON),
 	       .description = "For a textfile collector: gauges with HELP and TYPE, stable names and labels.", .examples = RK_EXAMPLES("export prometheus")),
 	EXPORT("dot", "print racks, trays and cables as a graph for dot", .options = RK_ARGS(COMMON), .examples = RK_EXAMPLES("export dot")),

@@ -1,0 +1,110 @@
+#!/usr/bin/env bash
+# What racksh writes for other programs, given to these programs: dot, ansible-inventory, and the completions to a real bash, zsh and fish.
+# One that is not installed is skipped, and that is said.
+set -u
+cd "$(dirname "$0")/.." || exit 1
+racksh=$(realpath "${RACKSH:-build/racksh}")
+work=$(mktemp -d "${TMPDIR:-/tmp}/racksh-programs.XXXXXX") || exit 1
+trap 'rm -rf "$work"' EXIT
+mkdir -p "$work/bin" "$work/zsh" "$work/state"
+ln -s "$racksh" "$work/bin/racksh"
+export PATH=$work/bin:$PATH XDG_STATE_HOME=$work/state RACKSH_STORE=sqlite:$work/site.db HOME=$work TERM=xterm ANSIBLE_LOCAL_TEMP=$work/ansible
+passed=0 failed=0 skipped=0
+
+# try PROGRAM WHAT COMMAND: skipped without the program.
+try() {
+	local program=$1 what=$2
+	shift 2
+	if ! command -v "$program" >/dev/null; then
+		skipped=$((skipped + 1))
+		echo "skipped: $what ($program is not installed)"
+	elif "$@" >"$work/said" 2>&1; then
+		passed=$((passed + 1))
+	else
+		failed=$((failed + 1))
+		cat "$work/said"
+		echo "not ok: $what"
+	fi
+}
+
+# has TEXT...: all are words of what came in.
+has() {
+	local text
+	text=$(cat)
+	for word in "$@"; do
+		case " ${text//[$'\t\r\n']/ } " in *" $word "*) ;; *) printf '%s\n' "$text" "missing: $word"; return 1 ;; esac
+	done
+}
+
+sites() {
+	racksh site import tests/examples/site-1.json -q
+	racksh --sim tests/examples/site-64.json export dot >"$work/64.dot"
+	for form in dot ansible; do
+		racksh --sim tests/examples/site-1.json -q -c "cluster create tests/examples/cluster-a.json; export $form; export $form --cluster reasoning-a > $work/cluster.$form.json" >"$work/site.$form.json"
+	done
+}
+
+draws() {
+	dot -Tplain "$1" >"$work/drawing" && grep -q "$2" "$work/drawing"
+}
+
+reads_inventory() {
+	ansible-inventory -i "$work/site.ansible.json" --list | jq -e '(._meta.hostvars | length) == 18 and .cluster_reasoning_a.hosts == ["r01-t01", "r01-t02", "r01-t03", "r01-t04"]' &&
+		ansible-inventory -i "$work/cluster.ansible.json" --host reasoning-a-01 | jq -e .ansible_host
+}
+
+in_fish() {
+	racksh completion fish >"$work/racksh.fish" && fish --no-config -c "source $work/racksh.fish; complete -C '$1'" | cut -f1 | { shift; has "$@"; }
+}
+
+# A zsh on a pseudo terminal of its own gets $2 and a TAB; what it answers is printed when $3 came, or after ten seconds. It loads the
+# completion by itself, as from site-functions, so that the very first TAB counts.
+cat >"$work/tab.zsh" <<'END'
+zmodload zsh/zpty
+wait_for() {
+	local chunk
+	repeat 200; do
+		while zpty -r -t z chunk; do out+=$chunk; done
+		[[ $out == *$1* ]] && return
+		sleep 0.05
+	done
+}
+out=
+zpty -b z zsh -f -i
+zpty -w z "PROMPT=; PROMPT_EOL_MARK=; fpath=($1 \$fpath); autoload -U compinit; compinit -u -d $1/dump; stty cols 100; print rea''dy"
+wait_for ready
+out=
+zpty -w -n z "$2"$'\t'
+wait_for "$3"
+print -r -- "$out"
+END
+
+in_zsh() {
+	local line=$1 last
+	shift
+	last=${*: -1}
+	racksh completion zsh >"$work/zsh/_racksh"
+	zsh -f "$work/tab.zsh" "$work/zsh" "$line" "${last#"${line##* }"}" | sed 's/\x1b\[[0-9;?]*[A-Za-z]//g' | has "$@"
+}
+
+in_bash() {
+	local line=$1
+	shift
+	bash --norc -c 'eval "$(racksh completion bash)"; read -ra COMP_WORDS <<<"$1"; [[ $1 == *" " ]] && COMP_WORDS+=(""); COMP_CWORD=$((${#COMP_WORDS[@]} - 1)); _racksh; echo "${COMPREPLY[@]}"' bash "$line" | has "$@"
+}
+
+sites
+try dot "export dot of a rack" draws "$work/site.dot.json" r01
+try dot "export dot of a cluster" draws "$work/cluster.dot.json" reasoning-a-01
+try dot "export dot of 64 racks" draws "$work/64.dot" r64
+try ansible-inventory "export ansible" reads_inventory
+for shell in bash zsh fish; do
+	try $shell "nouns in $shell" in_$shell 'racksh clus' cluster
+	try $shell "verbs in $shell" in_$shell 'racksh cluster ' create delete shrink
+	try $shell "live names in $shell" in_$shell 'racksh tray show r01-t0' r01-t01 r01-t09
+	try $shell "values in $shell" in_$shell 'racksh validate cluster a --level ' deep quick standard
+	try $shell "options in $shell" in_$shell 'racksh tray cordon r01-t01 --rea' --reason
+	try $shell "files in $shell" in_$shell 'racksh cluster plan tests/examples/cluster-l' tests/examples/cluster-lab.json
+done
+echo "programs: $passed passed, $failed failed, $skipped skipped"
+[ "$failed" -eq 0 ] && [ "$passed" -gt 0 ]
