@@ -16,6 +16,17 @@
 #define OP_STATES "running|awaiting-confirm|done|failed|resumable|rolled-back|cancelled"
 #define TRAY_STATES "free|allocated|cordoned|spare|faulty|offline"
 
+#define REASONS "[{rack:s,verdict:s,why:s}]"
+#define STEPS "[{id:i,kind:s,target:s,summary:s}]"
+/* power show: what BMCs said is there under --live and --for alone. */
+#define METER                                                                                                           \
+	"trays_on~:i,trays_off~:i,trays_unknown~:i,unmetered~:i,power_kw~:n?,gpu_module_kw~:n?,interval_seconds~:n?," \
+	"interval_kwh~:n?,mean_kw~:n?"
+#define RACK_POWER                                                                                                                   \
+	"{name:s,row:s?,power_kw_budget:n?,power_kw_committed:n,power_kw_free:n?,limited_by:s?,shelves:i,shelves_kw:n?,supply_c_min:n?," \
+	"supply_c_max:n?,supply_c:n?,flow_lpm:n?,flow_needed_lpm:n?,cooling_kw:n?,leaks:[s]," METER "}"
+#define LEVELS "quick|standard|deep"
+
 /* What the columns alone do not say. "NOUN VERB.KEY"; VERB may be * for those that have no row of their own. */
 static const struct {
 	const char *name, *shape;
@@ -24,13 +35,13 @@ static const struct {
 	{ "cluster *.vms", "[{name:s,tray:s?,rack:s?,state:" VM_STATES ",address:s?,ssh_port:i?}]" },
 	{ "cluster *.nvlink", "[{domain:s?,rack:s,partition:i,gpus:i}]" },
 	{ "cluster *.infiniband", "{fabric:s,pkey:k,members:i}?" },
-	{ "cluster *.placement", "{racks:[s],segment:i,spares:i,reasons:any}" },
+	{ "cluster *.placement", "{racks:[s],segment:i,spares:i,reasons:" REASONS "}" },
 	{ "cluster *.validation", "{verdict:" VERDICT ",at:t,level:s}?" },
-	{ "cluster plan.placement", "{racks:[{rack:s,trays:[s]}],reasons:[{rack:s,verdict:s,why:s}]}" },
-	{ "cluster plan.steps", "[{id:i,kind:s,target:s,summary:s}]" },
+	{ "cluster plan.placement", "{racks:[{rack:s,trays:[s]}],reasons:" REASONS "}" },
+	{ "cluster plan.steps", STEPS },
 	{ "cluster plan.segments_after", "{*:i}" },
 	{ "cluster plan.changes", "[{kind:s,value~:i,objects~:s,text:s}]" },
-	{ "cluster render.seed", "any" },
+	{ "cluster render.seed", "{*:s}" },
 	{ "vm *.state", VM_STATES },
 	{ "tray *.state", TRAY_STATES },
 	{ "op *.state", OP_STATES },
@@ -41,17 +52,23 @@ static const struct {
 	{ "nvlink show.members", "[x]" },
 	{ "nvlink show.seen", "[{vm:s,gpu:i?,agrees:b?,state:s?,status:s?,clique:s?,cluster_uuid:s?,why:s?}]" },
 	{ "ib show.members", "[{guid:x,port:s?,wanted:s?,configured:s?,live:s?,why:s?}]" },
-	{ "ib counters.counters", "any" },
-	{ "power show.rack", "any" }, { "power show.racks", "any" }, { "power show.trays", "any" }, { "power show.clusters", "any" },
-	{ "ib lint.findings", "[{line:i,column:i,message:s,hint:s?}]" }, { "ib lint.partitions", "any" },
+	{ "ib counters.counters", "[{name:s,delta:i?,per_second:n?,verdict:s}]" },
+	{ "power show.rack", RACK_POWER }, { "power show.racks", "[" RACK_POWER "]" },
+	{ "power show.trays", "[{name:s,state:" TRAY_STATES ",power_kw_committed:n,leak:s?,power:s,power_kw:n?,gpu_module_kw:n?,energy_kwh:n?}]" },
+	{ "power show.clusters", "[{cluster:s," METER "}]" },
+	{ "ib lint.findings", "[{line:i,column:i,message:s,hint:s?}]" }, { "ib lint.partitions", "[{pkey:k,name:s?,members:[{port:s,membership:full|limited}]}]" },
 	{ "site show.segments", "{*:i}" }, { "site show.segments_less_one_rack", "{*:i}" },
-	{ "profile *.levels", "any" }, { "profile *.rules", "any" },
+	{ "profile *.levels", "{quick:[s],standard:[s],deep:[s]}" },
+	{ "profile *.rules", "[{id:s,level:" LEVELS ",metric:s,compare:s,expect:s?,severity:s,effect:s,message:s?,hint:s?,source:s?,value:[v]}]" },
 };
 
 /* Validation results have one shape whatever was validated. */
 static const char checks_shape[] = "[{id:s,verdict:pass|warn|fail|unknown|skipped,severity:s,targets:[s],folded:s,value:s?,expected:s?,message:s?,hint:s?}]";
 
 static const char error_shape[] = "{!error:{!code:i,class:failed|invalid|partial|conflict|no-capacity|unreachable|unhealthy|not-found|bug|cancelled,message:s,hint:s?,details:[s]}}";
+
+/* The plan of a change that places nothing; one that does prints what `cluster plan` prints. */
+static const char dry_run_shape[] = "{feasible:b?,steps:" STEPS "}";
 
 static const char manager[] = "{!driver:s,ssh~:s,url~:s,credentialsFile~:s,caFile~:s}";
 
@@ -72,15 +89,19 @@ static void pair(struct rk_jw *w, const char *key, const char *value)
 
 static void type_of(struct rk_jw *w, const char *type, bool null)
 {
+	bool several = null || strchr(type, '|');
+
 	rk_jw_key(w, "type");
-	if (null) {
+	if (several)
 		rk_jw_array(w);
-		rk_jw_str(w, type);
-		rk_jw_str(w, "null");
-		rk_jw_end(w);
-	} else {
-		rk_jw_str(w, type);
+	for (size_t n; *type; type += n + (type[n] == '|')) {
+		n = strcspn(type, "|");
+		rk_jw_strn(w, type, n);
 	}
+	if (null)
+		rk_jw_str(w, "null");
+	if (several)
+		rk_jw_end(w);
 }
 
 /* Past a balanced shape, '?' included. */
@@ -108,7 +129,7 @@ static const struct {
 } words[] = {
 	{ "s", "string", NULL, NULL }, { "i", "integer", NULL, NULL }, { "n", "number", NULL, NULL }, { "b", "boolean", NULL, NULL },
 	{ "t", "string", "^[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9:]{8}Z$", "date-time" }, { "x", "string", "^0x[0-9a-f]{16}$", NULL },
-	{ "k", "string", "^0x[0-9a-f]{4}$", NULL },
+	{ "k", "string", "^0x[0-9a-f]{4}$", NULL }, { "v", "number|string", NULL, NULL },
 };
 
 static void word(struct rk_jw *w, const char *text, size_t len, bool null)
@@ -243,7 +264,7 @@ const char *rk_schema_shape(const struct rk_command *c, const struct rk_column *
 static void column_schema(struct rk_jw *w, const struct rk_command *c, const struct rk_column *column)
 {
 	static const char *const by_type[] = { [RK_COL_TEXT] = "s", [RK_COL_NUMBER] = "i", [RK_COL_REAL] = "n", [RK_COL_BOOL] = "b", [RK_COL_HEX64] = "x",
-					       [RK_COL_PKEY] = "k", [RK_COL_TIME] = "t", [RK_COL_LIST] = "[any]", [RK_COL_JSON] = "any" };
+					       [RK_COL_PKEY] = "k", [RK_COL_TIME] = "t", [RK_COL_LIST] = "[s]", [RK_COL_JSON] = "any" };
 	const char *text = shape_of(c, column);
 	char *with_null RK_CLEANUP_FREE = rk_xasprintf("%s%s", text ? text : by_type[column->type], text && rk_ends_with(text, "?") ? "" : "?");
 
@@ -383,6 +404,8 @@ int rk_schema(const char *noun, const char *verb, struct rk_str *out, struct rk_
 		site_file(&w);
 	else if (strcmp(noun, "error") == 0 && !verb)
 		one(&w, "error", NULL, error_shape);
+	else if (strcmp(noun, "dry-run") == 0 && !verb)
+		one(&w, "dry-run", NULL, dry_run_shape);
 	else
 		rc = command_document(&w, noun, verb, err);
 	if (!rc && out->len && out->text[out->len - 1] != '\n')

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# What racksh writes for other programs, given to these programs: dot, ansible-inventory, and the completions to a real bash, zsh and fish.
+# What racksh writes for other programs, given to these programs: dot, ansible-inventory, a JSON schema validator, and the completions to a real bash, zsh and fish.
 # One that is not installed is skipped, and that is said.
 set -u
 cd "$(dirname "$0")/.." || exit 1
@@ -93,7 +93,41 @@ in_bash() {
 	bash --norc -c 'eval "$(racksh completion bash)"; read -ra COMP_WORDS <<<"$1"; [[ $1 == *" " ]] && COMP_WORDS+=(""); COMP_CWORD=$((${#COMP_WORDS[@]} - 1)); _racksh; echo "${COMPREPLY[@]}"' bash "$line" | has "$@"
 }
 
+# Another validator than our own: the schemas are schemas, and real results are as they say.
+obeys_schemas() {
+	racksh schema >"$work/schemas.json"
+	for name in cluster-spec site-file error dry-run; do racksh schema "$name" >"$work/$name.schema.json" || return 1; done
+	for command in 'rack list' 'tray list' 'cluster show' 'site show' 'power show' 'profile show' 'op list' 'hca list'; do
+		read -ra words <<<"$command"
+		object=
+		case $command in 'cluster show') object=reasoning-a ;; 'profile show') object=gb300-acceptance ;; esac
+		racksh schema "${words[@]}" >"$work/${command/ /-}.schema.json"
+		# Only the last document is looked at.
+		racksh --sim tests/examples/site-1.json -q -c "cluster create tests/examples/cluster-a.json; $command $object -o json" >"$work/${command/ /-}.json" || return 1
+	done
+	cp tests/examples/site-64.json "$work/site-file.json"
+	cp tests/examples/cluster-a.json "$work/cluster-spec.json"
+	python3 - "$work" <<-'END'
+		import glob, json, os, sys
+		from jsonschema import Draft202012Validator
+		work = sys.argv[1]
+		Draft202012Validator.check_schema(json.load(open(work + "/schemas.json")))
+		for path in sorted(glob.glob(work + "/*.schema.json")):
+		    schema = json.load(open(path))
+		    Draft202012Validator.check_schema(schema)
+		    result = path.replace(".schema.json", ".json")
+		    if os.path.exists(result):
+		        Draft202012Validator(schema, format_checker=Draft202012Validator.FORMAT_CHECKER).validate(json.load(open(result)))
+	END
+}
+
+# A program or module that is called by the first argument's name.
+try_module() {
+	if python3 -c "import $1" 2>/dev/null; then try python3 "${@:2}"; else try "python3-$1" "${@:2}"; fi
+}
+
 sites
+try_module jsonschema "schemas and results" obeys_schemas
 try dot "export dot of a rack" draws "$work/site.dot.json" r01
 try dot "export dot of a cluster" draws "$work/cluster.dot.json" reasoning-a-01
 try dot "export dot of 64 racks" draws "$work/64.dot" r64

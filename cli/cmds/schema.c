@@ -14,10 +14,11 @@ static int schema(struct rk_call *call, struct rk_err *err)
 
 static const struct rk_command schema_rows[] = {
 	{ .noun = "schema", .summary = "print the JSON schema of what a command prints with -o json", .flags = RK_CMD_NO_STORE | RK_CMD_RAW, .run = schema,
-	  .args = RK_ARGS({ .name = "COMMAND", .type = RK_ARG_TEXT, .help = "a noun, or cluster-spec, site-file or error; none: all of them" },
+	  .args = RK_ARGS({ .name = "COMMAND", .type = RK_ARG_TEXT, .help = "a noun, or cluster-spec, site-file, dry-run or error; none: all of them" },
 			  { .name = "VERB", .type = RK_ARG_TEXT, .help = "one of its verbs" }),
 	  .description = "Draft 2020-12, made from the same rows as the commands themselves. A dry run of a command that changes a cluster prints what \"cluster plan\" "
-			 "prints. cluster-spec and site-file are the files that go in, error is a line of standard error.",
+			 "prints. cluster-spec and site-file are the files that go in, error is a line of standard error, "
+			 "dry-run what -n prints of a change that places nothing (others print what `cluster plan` does).",
 	  .examples = RK_EXAMPLES("schema cluster show", "schema cluster-spec", "schema") },
 };
 RK_NOUN(schema, "JSON schemas of results and files", NULL, schema_rows);

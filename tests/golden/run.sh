@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Golden tests: tests/golden/NAME/cmd is a shell line with $racksh; stdout and stderr must equal the files beside it (absent: empty), the exit
-# code that in `exit` (absent: 0). A file `schema` names the command whose schema the stdout has to obey. Times, host and process ids are masked. UPDATE=1 writes what came out.
+# code that in `exit` (absent: 0). JSON has to obey its schema (obeys, below). Times, host and process ids are masked. UPDATE=1 writes what came out.
 set -u
 cd "$(dirname "$0")/../.." || exit 1
 racksh=${RACKSH:-build/racksh}
@@ -22,12 +22,29 @@ same() {
 	fi
 }
 
-# obeys DIR: what it is expected to print is valid; without the validator nothing is known.
+# one_obeys SCHEMA... FILE LINE
+one_obeys() {
+	local words=("${@:1:$#-2}") at="${*: -2:1} ${*: -1}"
+	[ -s "$work/schema ${words[*]}" ] || "$racksh" schema "${words[@]}" >"$work/schema ${words[*]}" || return 1
+	# shellcheck disable=SC2086 # file and line
+	"$validate" "$work/schema ${words[*]}" $at || { echo "at ${at/ /:}"; return 1; }
+}
+
+# obeys DIR: every JSON document that is expected is valid; without the validator nothing is known. The file `schema` says per document of stdout at
+# which line it begins and whose result it is ("-": made by another program); errors are known by their looks.
 obeys() {
-	local words
-	[ -f "$1/schema" ] && [ -x "$validate" ] || return 0
-	read -ra words <"$1/schema"
-	"$racksh" schema "${words[@]}" >"$work/schema" && "$validate" "$work/schema" "$1/stdout"
+	local file line text command
+	[ -x "$validate" ] || return 0
+	for file in stdout stderr; do
+		[ -f "$1/$file" ] || continue
+		while IFS=: read -r line text; do
+			command=error
+			case $text in '{"error":'*) ;; *) command=$(sed -n "s/^$line //p" "$1/schema" 2>/dev/null) ;; esac
+			[ -n "$command" ] || { echo "$1/$file:$line: JSON whose schema is not told in $1/schema"; return 1; }
+			# shellcheck disable=SC2086 # noun and verb
+			[ "$command" = - ] || one_obeys $command "$1/$file" "$line" || return 1
+		done < <(grep -nE '^(\{"|\[\{)' "$1/$file")
+	done
 }
 
 for dir in tests/golden/*/; do

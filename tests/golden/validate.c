@@ -1,4 +1,4 @@
-/* validate SCHEMA FILE: is every JSON document of FILE (one per line, arrays and objects may span lines) valid? "TIME", "N" and other masks of
+/* validate SCHEMA FILE [LINE]: is every JSON document of FILE (one per line, arrays and objects may span lines), or the one that begins at LINE, valid? "TIME", "N" and other masks of
  * golden results are taken for what they stand for. */
 #include <stdio.h>
 
@@ -53,6 +53,15 @@ static int check(const char *name, const struct rk_jnode *schema, const char *te
 	return 1;
 }
 
+static size_t line_start(const char *text, long line)
+{
+	const char *at = text;
+
+	while (line-- > 1 && at)
+		at = strchr(at, '\n') ? strchr(at, '\n') + 1 : NULL;
+	return at ? (size_t)(at - text) : strlen(text);
+}
+
 int main(int argc, char **argv)
 {
 	RK_CLEANUP_JSON struct rk_json *schema = NULL;
@@ -60,16 +69,17 @@ int main(int argc, char **argv)
 	size_t schema_len, len;
 	int bad = 0;
 
-	if (argc != 3 || rk_file_read(argv[1], FILE_MAX, &schema_text, &schema_len, NULL) || rk_file_read(argv[2], FILE_MAX, &text, &len, NULL) ||
+	if (argc < 3 || argc > 4 || rk_file_read(argv[1], FILE_MAX, &schema_text, &schema_len, NULL) || rk_file_read(argv[2], FILE_MAX, &text, &len, NULL) ||
 	    rk_json_parse(argv[1], schema_text, schema_len, &schema, NULL)) {
-		fputs("usage: validate SCHEMA FILE\n", stderr);
+		fputs("usage: validate SCHEMA FILE [LINE]\n", stderr);
 		return 2;
 	}
 	unmask(text);
-	for (size_t at = 0; at < len;) {
+	size_t at = argc == 4 ? line_start(text, atol(argv[3])) : 0;
+	do {
 		size_t n = document(text + at);
 		bad |= check(argv[2], rk_json_root(schema), text + at, n);
 		at += n;
-	}
+	} while (argc == 3 && at < len);
 	return bad;
 }

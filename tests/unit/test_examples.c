@@ -322,8 +322,11 @@ static void every_nested_column_has_a_shape(void **state)
 	for (const struct rk_noun *const *n = rk_nouns; *n; n++)
 		for (size_t i = 0; i < (*n)->n; i++)
 			for (const struct rk_column *column = (*n)->commands[i].columns; column && column->key; column++)
-				if (column->type == RK_COL_JSON && !rk_schema_shape(&(*n)->commands[i], column))
-					fail_msg("cli/schema.c has no shape for %s %s.%s", (*n)->name, (*n)->commands[i].verb, column->key);
+				if (column->type == RK_COL_JSON) {
+					const char *shape = rk_schema_shape(&(*n)->commands[i], column);
+					if (!shape || strstr(shape, "any"))
+						fail_msg("cli/schema.c has no full shape for %s %s.%s", (*n)->name, (*n)->commands[i].verb, column->key);
+				}
 }
 
 int main(void)
