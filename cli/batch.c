@@ -201,9 +201,19 @@ static bool asserts(const struct rk_parsed *p)
 	return p->noun && strcmp(p->noun, "assert") == 0;
 }
 
-static bool has_result(const struct rk_parsed *p)
+/* The row whose result a line leaves behind: `time` and `watch` leave that of the command they run. NULL: none. */
+static const struct rk_command *result_of(const struct batch *b, const struct rk_parsed *p)
 {
-	return p->command && p->command->columns && !(p->command->flags & RK_CMD_SHELL);
+	struct rk_vars vars = { 0 };
+	struct rk_parsed inner = *p;
+	size_t n;
+
+	while (inner.noun && (strcmp(inner.noun, "time") == 0 || strcmp(inner.noun, "watch") == 0)) {
+		const char *const *words = rk_parsed_command(&inner, &n);
+		if (!words || rk_parse(words, n, &b->app->globals, false, &vars, b->arena, &inner, NULL))
+			return NULL;
+	}
+	return inner.command && inner.command->columns && !(inner.command->flags & RK_CMD_SHELL) ? inner.command : NULL;
 }
 
 /* An `assert` that comes before any new result looks at one of the lines that are skipped: that line has to be run again, so that a repair is
@@ -212,13 +222,13 @@ static size_t result_to_renew(const struct batch *b)
 {
 	size_t first = b->skip, at = b->skip;
 
-	while (first < b->lines.n && !asserts(&b->parsed[first]) && !has_result(&b->parsed[first]))
+	while (first < b->lines.n && !asserts(&b->parsed[first]) && !result_of(b, &b->parsed[first]))
 		first++;
 	if (first == b->lines.n || !asserts(&b->parsed[first]))
 		return b->lines.n;
-	while (at > 0 && !has_result(&b->parsed[at - 1]))
+	while (at > 0 && !result_of(b, &b->parsed[at - 1]))
 		at--;
-	return at > 0 && !(b->parsed[at - 1].command->flags & RK_CMD_CHANGES) ? at - 1 : b->lines.n;
+	return at > 0 && !(result_of(b, &b->parsed[at - 1])->flags & RK_CMD_CHANGES) ? at - 1 : b->lines.n;
 }
 
 /* Runs to the end or the first error; *ret_failed: the line, or the count when all went well. */

@@ -12,6 +12,7 @@ struct seen {
 };
 struct rk_notices {
 	bool looked;
+	struct rk_str pulse;             /* of the store when it was looked at last */
 	size_t unfinished;
 	int64_t revision;
 	struct {
@@ -32,6 +33,7 @@ void rk_notices_free(struct rk_notices *n)
 	for (size_t i = 0; i < n->ops.n; i++)
 		free(n->ops.items[i].state);
 	free(n->ops.items);
+	rk_str_clear(&n->pulse);
 	free(n);
 }
 
@@ -96,19 +98,32 @@ static bool look_at_ops(struct rk_notices *n, struct rk_world *world, struct rk_
 	return changed || before != n->unfinished;
 }
 
-static const char *bad_state(const struct rk_tray *tray)
+/* What is bad about a tray, worst first; NULL: nothing. */
+static const char *bad_state(const struct rk_tray *tray, const char **ret_text)
 {
-	return tray->offline ? tray->offline : tray->faulty;
+	const struct {
+		const char *what, *text;
+	} states[] = { { "leaks", tray->leak }, { "is offline", tray->offline }, { "is faulty", tray->faulty } };
+
+	for (size_t i = 0; i < RK_ARRAY_SIZE(states); i++)
+		if (states[i].text) {
+			*ret_text = states[i].text;
+			return states[i].what;
+		}
+	*ret_text = NULL;
+	return NULL;
 }
 
 /* The snapshot that is held is the old one: what is bad now and was not then. */
 static void look_at_trays(const struct rk_site *old, const struct rk_site *now, struct rk_str *out)
 {
 	for (size_t i = 0; i < now->n_trays; i++) {
-		const struct rk_tray *t = &now->trays[i];
-		int before = rk_find_tray(old, t->name);
-		if (bad_state(t) && (before < 0 || !rk_streq(bad_state(&old->trays[before]), bad_state(t))))
-			rk_str_addf(out, "* tray %s is %s: %s\n", t->name, t->offline ? "offline" : "faulty", bad_state(t));
+		int before = rk_find_tray(old, now->trays[i].name);
+		const char *was = NULL, *is, *what = bad_state(&now->trays[i], &is);
+		if (before >= 0)
+			bad_state(&old->trays[before], &was);
+		if (what && !rk_streq(was, is))
+			rk_str_addf(out, "* tray %s %s: %s\n", now->trays[i].name, what, is);
 	}
 }
 
@@ -125,9 +140,20 @@ static bool look_at_site(struct rk_notices *n, struct rk_world *world, struct rk
 	return changed && rk_world_refresh(world, NULL) == 0;
 }
 
+/* Is there anything to look at? When that cannot be told, yes. */
+static bool moved(struct rk_notices *n, struct rk_world *world)
+{
+	struct rk_str now RK_CLEANUP_STR = RK_STR_INIT;
+	bool same = rk_store_pulse(world->store, &now, NULL) == 0 && rk_streq(rk_str_text(&now), rk_str_text(&n->pulse));
+
+	rk_str_reset(&n->pulse);
+	rk_str_add(&n->pulse, rk_str_text(&now));
+	return !same;
+}
+
 bool rk_notices_poll(struct rk_notices *n, struct rk_world *world, struct rk_str *out)
 {
-	if (!world->store)
+	if (!world->store || (!moved(n, world) && n->looked))
 		return false;
 	bool changed = look_at_ops(n, world, out);
 	changed |= look_at_site(n, world, out);

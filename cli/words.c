@@ -419,8 +419,18 @@ static void end_command(struct splitter *s)
 	s->rest = (struct rk_line){ 0 };
 }
 
+/* Some editors put a mark of UTF-8 in front of a file: it says nothing that would not be so anyway. */
+static void skip_mark(struct splitter *s)
+{
+	static const char mark[] = "\xef\xbb\xbf";
+
+	if (rk_starts_with(s->at, mark))
+		s->at += strlen(mark);
+}
+
 static void split(struct splitter *s)
 {
+	skip_mark(s);
 	while (*s->at) {
 		if (continues(s->at)) {
 			skip_continuation(s);

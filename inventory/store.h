@@ -6,6 +6,7 @@
  * are in the database; a violation is RK_CONFLICT naming the holder. Thread safe: calls of one handle take turns, and a change keeps the
  * others waiting from begin to commit. */
 #pragma once
+#include "inventory/base/str.h"
 #include "inventory/model.h"
 
 struct rk_store;
@@ -28,6 +29,9 @@ int rk_store_newest_schema(void); /* that this program knows */
 
 /* Reads everything at one revision. */
 int rk_store_snapshot(struct rk_store *store, struct rk_site **ret, struct rk_err *err);
+
+/* A short text that differs as soon as a snapshot, or the state of any operation, would: a few rows instead of all of them. Appended to ret. */
+int rk_store_pulse(struct rk_store *store, struct rk_str *ret, struct rk_err *err);
 
 /* Transactions. revision: what the change was planned against, or -1 for "whatever it is". Nesting is a bug.
  * Commit raises the revision by one, unless nothing but the journal, leases or the audit changed. Between begin and commit/rollback the functions below change things. */

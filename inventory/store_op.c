@@ -101,6 +101,24 @@ int rk_store_op_list(struct rk_store *store, struct rk_arena *arena, struct rk_o
 	return 0;
 }
 
+static int add_beat(void *ctx, const struct rk_db_row *row, struct rk_err *err)
+{
+	(void)err;
+	rk_str_addf(ctx, " %lld:%s", (long long)rk_db_int(row, 0), rk_db_text(row, 1));
+	return 0;
+}
+
+/* An operation that ended leaves the list of those that did not, and one that began and ended meanwhile was the newest. */
+int rk_store_pulse(struct rk_store *store, struct rk_str *ret, struct rk_err *err)
+{
+	static const char sql[] = "SELECT value, name FROM meta WHERE name = 'revision' UNION ALL SELECT COALESCE(MAX(id), 0), 'newest' FROM ops"
+				  " UNION ALL SELECT id, state FROM ops WHERE ended_ms = 0";
+	RK_STORE_HOLD(store);
+	int rc = rk_store_ready(store, err);
+
+	return rc ? rc : rk_db_each(store->db, err, add_beat, ret, sql);
+}
+
 int rk_store_op_get(struct rk_store *store, int64_t op, struct rk_arena *arena, struct rk_op_row *ret, struct rk_err *err)
 {
 	struct list l = { .arena = arena };

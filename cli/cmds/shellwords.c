@@ -247,7 +247,7 @@ static int watch(struct rk_call *call, struct rk_err *err)
 	int seconds = number_option(call, "interval", 2), times = number_option(call, "count", 0), rc = 0;
 
 	for (int i = 1;; i++) {
-		if (!call->quiet)
+		if (!call->quiet && !call->json)
 			watch_head(call, seconds);
 		rc = run_inner(call, err);
 		if (rc == RK_CANCELLED || rk_app_interrupted())
@@ -263,6 +263,9 @@ static int time_command(struct rk_call *call, struct rk_err *err)
 	bool had_twin = call->app->clock != NULL;
 	int rc = run_inner(call, err);
 
+	/* There standard error holds errors only. */
+	if (call->json)
+		return rc;
 	fprintf(stderr, "time: %.3f s", (double)(rk_clock_ms(NULL) - began) / 1000);
 	if (had_twin && rk_clock_ms(call->app->clock) > twin)
 		fprintf(stderr, ", on the twin's clock %.1f s", (double)(rk_clock_ms(call->app->clock) - twin) / 1000);

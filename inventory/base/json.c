@@ -212,9 +212,15 @@ static int syntax_error(const char *name, const json_error_t *e, struct rk_err *
 
 int rk_json_parse(const char *name, const char *text, size_t len, struct rk_json **ret, struct rk_err *err)
 {
+	static const char mark[] = "\xef\xbb\xbf";
 	json_error_t e;
 	size_t blank = 0;
 
+	/* Some editors begin a file with a mark of UTF-8. */
+	if (len >= strlen(mark) && memcmp(text, mark, strlen(mark)) == 0) {
+		text += strlen(mark);
+		len -= strlen(mark);
+	}
 	while (blank < len && memchr(blanks, text[blank], 4))
 		blank++;
 	if (blank == len)
