@@ -150,6 +150,41 @@ static void read_answer(const char *out, const char *mark, struct rk_arena *aren
 	port->why = status == 0 ? "the table is cut short" : rk_first_line(arena, why ? why + strlen("failed:") : text);
 }
 
+/* "smpquery 44.0 …" -> 44; 0 unknown. */
+static long diags_version(const char *text)
+{
+	const char *digit = text + strcspn(text, "0123456789");
+
+	return strtol(digit, NULL, 10);
+}
+
+/* Tools that came before XDR cannot read such a fabric at all: then that is said, and not only that nobody answers. NULL: it is not that. */
+static const char *old_tools(struct rk_ib_ssh *s, const char *why, struct rk_arena *arena)
+{
+	static const char *const argv[] = { "sh", "-c", "smpquery --version 2>&1 </dev/null || rpm -q infiniband-diags || dpkg-query -W infiniband-diags", NULL };
+	struct rk_ssh_result r = { .status = -1 };
+	struct rk_err ignored RK_CLEANUP_ERR = RK_ERR_INIT;
+	long version = 0;
+
+	if (fabric_of(s)->rate_gbps >= XDR_GBPS && rk_ib_ssh_run_any(s, 10000, argv, NULL, 0, &r, &ignored) == 0)
+		version = diags_version(rk_str_text(&r.out));
+	rk_ssh_result_clear(&r);
+	if (version <= 0 || version >= XDR_DIAGS)
+		return NULL;
+	return rk_arena_printf(arena, "infiniband-diags %ld on the manager's host is too old for XDR, which needs %d or later (%s)", version, XDR_DIAGS,
+			       why ? why : "no answer");
+}
+
+static void name_old_tools(struct rk_ib_ssh *s, struct rk_ib_port *ports, size_t n, struct rk_arena *arena)
+{
+	for (size_t i = 0; i < n; i++)
+		if (ports[i].known || ports[i].down)
+			return;
+	const char *why = old_tools(s, ports[0].why, arena);
+	for (size_t i = 0; why && i < n; i++)
+		ports[i].why = why;
+}
+
 int rk_ib_ssh_discover_locked(struct rk_ib_ssh *s, struct rk_arena *arena, const char **ret, struct rk_err *err)
 {
 	/* A switch that does not answer is a line on stderr and a picture with a hole: that is no picture. */
@@ -162,8 +197,9 @@ int rk_ib_ssh_discover_locked(struct rk_ib_ssh *s, struct rk_arena *arena, const
 		bool hole = r.status != 0 || r.truncated || r.out.len == 0;
 		for (size_t i = 0; i < RK_ARRAY_SIZE(holes); i++)
 			hole |= strstr(rk_str_text(&r.err), holes[i]) != NULL;
+		const char *why = hole ? rk_first_line(arena, rk_str_text(&r.err)) : NULL, *old = hole ? old_tools(s, why, arena) : NULL;
 		if (hole)
-			rc = rk_err_set(err, RK_UNREACHABLE, "the fabric was not seen whole: %s", rk_first_line(arena, rk_str_text(&r.err)));
+			rc = rk_err_set(err, RK_UNREACHABLE, "the fabric was not seen whole: %s", old ? old : why);
 		else
 			*ret = rk_arena_strdup(arena, rk_str_text(&r.out));
 	}
@@ -259,38 +295,10 @@ int rk_ib_ssh_counters(struct rk_ib_ssh *s, const uint64_t *guids, size_t n, str
 			ret[i].down = true;
 			ret[i].why = rk_ib_link_down;
 		}
+	const char *old_why = rc == 0 && n && unread == n && !linked ? old_tools(s, ret[0].why, arena) : NULL;
+	for (size_t i = 0; old_why && i < n; i++)
+		ret[i].why = old_why;
 	return rk_ib_ssh_finish(s, rc, err);
-}
-
-/* "smpquery 44.0 …" -> 44; 0 unknown. */
-static long diags_version(const char *text)
-{
-	const char *digit = text + strcspn(text, "0123456789");
-
-	return strtol(digit, NULL, 10);
-}
-
-/* Tools that came before XDR cannot read such a fabric at all: then that is said, and not only that no port answers. */
-static void name_old_tools(struct rk_ib_ssh *s, struct rk_ib_port *ports, size_t n, struct rk_arena *arena)
-{
-	static const char *const argv[] = { "sh", "-c", "smpquery --version 2>&1 </dev/null || rpm -q infiniband-diags || dpkg-query -W infiniband-diags", NULL };
-	const struct rk_fabric *f = fabric_of(s);
-	struct rk_ssh_result r = { .status = -1 };
-	struct rk_err ignored RK_CLEANUP_ERR = RK_ERR_INIT;
-
-	for (size_t i = 0; i < n; i++)
-		if (ports[i].known || ports[i].down)
-			return;
-	if (f->rate_gbps < XDR_GBPS || rk_ib_ssh_run_any(s, 10000, argv, NULL, 0, &r, &ignored) != 0) {
-		rk_ssh_result_clear(&r);
-		return;
-	}
-	long version = diags_version(rk_str_text(&r.out));
-	const char *why = rk_arena_printf(arena, "infiniband-diags %ld on the manager's host is too old for XDR, which needs %d or later (%s)", version, XDR_DIAGS,
-					  ports[0].why ? ports[0].why : "no answer");
-	for (size_t i = 0; version > 0 && version < XDR_DIAGS && i < n; i++)
-		ports[i].why = why;
-	rk_ssh_result_clear(&r);
 }
 
 /* Port by port with smpquery: the slow way, where nothing else runs. */

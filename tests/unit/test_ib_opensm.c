@@ -543,6 +543,17 @@ static void tools_too_old_for_the_fabric_are_named(void **state)
 	IB_RC(0, f->bench.ib->ops->tables(f->bench.ib, 0, &guid, 1, arena, &port, error));
 	assert_false(port.known);
 	assert_non_null(strstr(port.why, "infiniband-diags 44 on the manager's host is too old for XDR"));
+	/* The other tools fail no less. */
+	struct rk_ib_reading reading;
+	const char *text;
+	struct rk_err err RK_CLEANUP_ERR = RK_ERR_INIT;
+	put(f, "sm1", "bin/perfquery", "#!/bin/sh\necho 'perfquery: iberror: failed: cannot resolve'; exit 1\n", 0755);
+	put(f, "sm1", "bin/ibnetdiscover", "#!/bin/sh\necho 'bad status 110' >&2\nexit 1\n", 0755);
+	IB_RC(0, f->bench.ib->ops->counters(f->bench.ib, 0, &guid, 1, arena, &reading, error));
+	assert_false(reading.known);
+	assert_non_null(strstr(reading.why, "infiniband-diags 44 on the manager's host is too old for XDR"));
+	assert_int_equal(f->bench.ib->ops->discover(f->bench.ib, 0, arena, &text, &err), RK_UNREACHABLE);
+	assert_non_null(strstr(err.message, "infiniband-diags 44 on the manager's host is too old for XDR"));
 }
 
 static void counters_are_read_wide_where_there_are_wide_ones(void **state)

@@ -12,6 +12,7 @@
 
 #include "inventory/base/file.h"
 #include "inventory/base/json.h"
+#include "provision/ssh.h"
 #include "tests/contract/fabric_site.h"
 #include "tests/contract/http_server.h"
 #include "tests/contract/ib_contract.h"
@@ -482,6 +483,64 @@ static void sharp_reservations_that_follow_a_key_are_named(void **state)
 	IB_RC(RK_UNREACHABLE, f->bench.ib->ops->sharp(f->bench.ib, 0, 0x100, arena, &names, error));
 }
 
+/* The other fabric of the site below: an OpenSM whose host is asked here. */
+static int opensm_host(void *ctx, const char *target, const char *const *argv, const char *input, size_t input_len, struct rk_ssh_result *result,
+		       struct rk_err *err)
+{
+	static const char file[] = "Default=0x7fff : ALL=limited, ALL_SWITCHES=full, SELF=full ;\nstorage=0x0100 : 0x5000e60300aa0001=full ;\n";
+	int *writes = ctx;
+
+	(void)err;
+	assert_string_equal(target, "root@sm");
+	result->status = 0;
+	if (strstr(argv[2], "racksh-partitions")) {
+		assert_non_null(memmem(input, input_len, "tb=0x0101", 9));
+		rk_str_addf(&result->out, "%s done\n", argv[9]);
+		++*writes;
+	} else if (strstr(argv[2], "stat -L")) {
+		rk_str_addf(&result->out, "%s 77 unknown\n%s", argv[5], file);
+	} else {
+		result->status = 127;
+	}
+	return 0;
+}
+
+/* Keys are of a fabric: the same key in two fabrics is two partitions, each with its own manager. */
+static void fabrics_with_different_managers_are_kept_apart(void **state)
+{
+	struct rk_arena *arena RK_CLEANUP_ARENA = rk_arena_new();
+	struct fake *f = *state;
+	int writes = 0;
+	const struct rk_remote remote = { opensm_host, &writes };
+	char *two RK_CLEANUP_FREE = rk_xasprintf("\"driver\":\"ufm\",\"url\":\"%s/\",\"credentialsFile\":\"%s/c\"},{\"name\":\"ib1\",\"pkeyPool\":\"0x0100-0x01ff\","
+						 "\"driver\":\"opensm\",\"ssh\":\"root@sm\"", f->server.url, f->folder);
+	struct rk_site *site = fabric_site("\"driver\":\"nvos\",\"ssh\":\"admin@sw\"", two);
+	struct rk_driver_env env = { .site = site, .clock = f->bench.clock, .remote = &remote };
+	struct rk_ib_member member = { ib_guid(&f->bench, 0), true };
+	struct rk_ib_live *live;
+	struct rk_ib *ib;
+	const char *names;
+	size_t n;
+
+	IB_RC(0, rk_ib_open(&env, &ib, error));
+	IB_RC(0, ib->ops->set(ib, 0, 0x100, "ta", &member, 1, error));
+	assert_int_equal(writes, 0);
+	IB_RC(0, ib->ops->list(ib, 1, arena, &live, &n, error));
+	for (size_t i = 0; i < n; i++)
+		if (live[i].pkey == 0x100)
+			assert_string_equal(live[i].name, "storage");
+	/* Foreign there, ours here. */
+	IB_RC(RK_CONFLICT, ib->ops->set(ib, 1, 0x100, "ta", &member, 1, error));
+	IB_RC(0, ib->ops->set(ib, 1, 0x101, "tb", &member, 1, error));
+	assert_int_equal(writes, 1);
+	assert_int_equal(ib_members(&f->bench, 0x100), 1);
+	assert_int_equal(ib_members(&f->bench, 0x101), -1);
+	IB_RC(0, ib->ops->sharp(ib, 0, 0x100, arena, &names, error));
+	IB_RC(RK_NOT_FOUND, ib->ops->sharp(ib, 1, 0x100, arena, &names, error));
+	ib->ops->free(ib);
+	rk_site_free(site);
+}
+
 static void what_needs_a_host_says_so(void **state)
 {
 	struct rk_arena *arena RK_CLEANUP_ARENA = rk_arena_new();
@@ -505,6 +564,7 @@ int main(void)
 		cmocka_unit_test(a_token_is_used_and_read_again_when_it_ran_out),
 		cmocka_unit_test_setup_teardown(a_port_that_is_not_active_is_down, start, stop),
 		cmocka_unit_test_setup_teardown(what_needs_a_host_says_so, start, stop),
+		cmocka_unit_test_setup_teardown(fabrics_with_different_managers_are_kept_apart, start, stop),
 		cmocka_unit_test_setup_teardown(sharp_reservations_that_follow_a_key_are_named, start, stop),
 	};
 
