@@ -22,13 +22,15 @@ static const char counters_script[] =
 	"xargs -n 16 -P 8 sh -c 'n=$1; shift; for g; do o=$(perfquery -x -G \"$g\" 2>&1 </dev/null); r=$?; p=$(perfquery -G \"$g\" 2>&1 </dev/null)\n"
 	"printf \"%s\\n\" \"$n $g $r\n$o\n$n narrow\n$p\n$n end\"; done' sh \"$1\"\n";
 
-/* NONCE, lines of SGID DGID GUID GUID on standard input: no record is also what a port that does not exist gives, hence the second look. */
+/* NONCE, look(yes|no), lines of SGID DGID GUID GUID on standard input: no record is also what a port that does not exist gives, hence the second
+ * look, where nobody looked before. */
 static const char paths_script[] =
 	"one() { o=$(saquery -p --sgid \"$1\" --dgid \"$2\" 2>&1 </dev/null) || { echo \"$n failed $o\"; return; }\n"
 	" case $o in *PathRecord*) echo \"$n path\"; return ;; *ERROR*|*rror:*) echo \"$n failed $o\"; return ;; esac\n"
+	" [ \"$look\" = yes ] || { echo \"$n none\"; return; }\n"
 	" for g in \"$3\" \"$4\"; do smpquery -G nodeinfo \"$g\" >/dev/null 2>&1 </dev/null || { echo \"$n absent $g\"; return; }; done\n"
 	" echo \"$n none\"; }\n"
-	"n=$1; while read -r a b c d; do one \"$a\" \"$b\" \"$c\" \"$d\"; done\n";
+	"n=$1 look=$2; while read -r a b c d; do one \"$a\" \"$b\" \"$c\" \"$d\"; done\n";
 
 /* --- plumbing ------------------------------------------------------------------------------------------------------------------ */
 
@@ -369,19 +371,50 @@ static void read_path(const char *word, struct rk_arena *arena, struct rk_ib_pat
 		    word && rk_starts_with(word, "failed ") ? word + strlen("failed ") : "no answer";
 }
 
+/* Which of the ports there are, by directed routes; false: that cannot be told. Two per path. */
+static bool look_for_ends(struct rk_ib_ssh *s, const struct rk_ib_path *paths, size_t n, struct rk_arena *arena, struct rk_ib_port *ret)
+{
+	struct rk_map *seen RK_CLEANUP_MAP = rk_map_new();
+	struct rk_err ignored RK_CLEANUP_ERR = RK_ERR_INIT;
+	uint64_t *guids = rk_arena_array(arena, 2 * n, sizeof(*guids));
+	struct rk_ib_port *ports = rk_arena_array(arena, 2 * n, sizeof(*ports));
+	size_t kept = 0, at = 0;
+
+	for (size_t i = 0; i < 2 * n; i++) {
+		uint64_t guid = i % 2 ? paths[i / 2].to : paths[i / 2].from;
+		if (rk_map_add_u64(seen, guid, kept, NULL))
+			guids[kept++] = guid;
+	}
+	if (rk_ib_reader_some(s, guids, kept, arena, ports, &ignored) != 0)
+		return false;
+	for (size_t i = 0; i < 2 * n; i++)
+		if (rk_map_get_u64(seen, i % 2 ? paths[i / 2].to : paths[i / 2].from, &at))
+			ret[i] = ports[at];
+	return true;
+}
+
 int rk_ib_ssh_paths(struct rk_ib_ssh *s, struct rk_ib_path *paths, size_t n, struct rk_arena *arena, struct rk_err *err)
 {
 	struct rk_str list RK_CLEANUP_STR = RK_STR_INIT;
-	const char *mark = rk_nonce(arena), *argv[] = { "sh", "-c", paths_script, "racksh", mark, NULL };
+	struct rk_ib_port *ends = rk_arena_array(arena, 2 * n, sizeof(*ends));
+	const char *mark = rk_nonce(arena);
 	struct rk_ssh_result r;
 
 	for (size_t i = 0; i < n; i++)
 		rk_str_addf(&list, "%s %s 0x%016" PRIx64 " 0x%016" PRIx64 "\n", gid(arena, paths[i].from), gid(arena, paths[i].to), paths[i].from, paths[i].to);
 	pthread_mutex_lock(&s->lock);
+	bool looked = look_for_ends(s, paths, n, arena, ends);
+	const char *argv[] = { "sh", "-c", paths_script, "racksh", mark, looked ? "no" : "yes", NULL };
 	int rc = rk_ib_ssh_run_any(s, 30000 + (int)n * MS_PER_PORT, argv, rk_str_text(&list), list.len, &r, err);
 	const char *at = rk_str_text(&r.out);
-	for (size_t i = 0; i < n; i++)
+	for (size_t i = 0; i < n; i++) {
 		read_path(next_answer(&at, mark, arena), arena, &paths[i]);
+		const struct rk_ib_port *missing = !ends[2 * i].known ? &ends[2 * i] : !ends[2 * i + 1].known ? &ends[2 * i + 1] : NULL;
+		if (looked && missing && paths[i].seen == RK_PATH_NONE) {
+			paths[i].seen = RK_PATH_UNKNOWN;
+			paths[i].why = rk_arena_printf(arena, "port 0x%016" PRIx64 ": %s", missing->guid, missing->why ? missing->why : "not read");
+		}
+	}
 	rk_ssh_result_clear(&r);
 	return rk_ib_ssh_finish(s, rc, err);
 }

@@ -31,10 +31,29 @@ start_sm() {
 		routing_engine ftree,minhop
 	END
 	own "$RUN"/sm/*.conf
+	run_sm partitions.conf
+}
+
+# run_sm FILE: OpenSM with this partitions file, which lies beside the usual one.
+run_sm() {
+	local file=$1
+	SOCK=$(basename "$RUN")
 	# shellcheck disable=SC2016 # expanded by the started shell
 	start_as opensm sh -c 'cd "$1" && echo $$ >opensm.pid && umask 022 &&
 		exec env LD_PRELOAD="$2" IBSIM_SOCKNAME="$3" SIM_HOST="$4" OSM_TMP_DIR="$1" OSM_CACHE_DIR="$1" \
-		opensm -F opensm.conf -f "$1/opensm.log"' sh "$RUN/sm" "$(umad2sim)" "$SOCK" "$SM_NODE"
+		opensm -F opensm.conf -P "$1/$5" -f "$1/opensm.log"' sh "$RUN/sm" "$(umad2sim)" "$SOCK" "$SM_NODE" "$file"
+}
+
+sm_pid() { cat "$RUN/sm/opensm.pid"; }
+
+sm_is_gone() { ! kill -0 "$(sm_pid)"; }
+
+# What happens to subnet managers: it dies, and it or another one with a file of its own takes over.
+kill_sm() { kill -9 "$(sm_pid)" && wait_for 10 "OpenSM to die" sm_is_gone; }
+
+take_over() {
+	rm -f "$RUN/sm/opensm.log"
+	run_sm "${1:-partitions.conf}" && wait_for 60 "the subnet" fabric_is_up
 }
 
 fabric_is_up() { grep -q 'SUBNET UP' "$RUN/sm/opensm.log"; }

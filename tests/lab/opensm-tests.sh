@@ -27,10 +27,22 @@ verifies() {
 	return 1
 }
 
+# Cluster b is in the store, whole or in part: away with it, whatever is left to undo first.
+forget_b() {
+	local op
+	for op in $("$racksh" op list -o json | jq -r '.[] | select(.state as $s | ["done", "failed", "rolled-back", "cancelled"] | index($s) | not) | .id'); do
+		"$racksh" op rollback "$op" -y >"$lab/rollback" 2>&1
+	done
+	[ -z "$("$racksh" cluster list -o json | jq -r '.[] | select(.name == "b") | .name')" ] || "$racksh" cluster delete b -y >"$lab/delete" 2>&1
+	[ "$("$racksh" cluster list -o json | jq -r '.[].name')" = a ]
+}
+
+put_good() { cp "$lab/good" "$run.new" && mv "$run.new" "$run"; }
+
 check "import" 0 "$racksh" site import "$lab/site.json"
 jq '.count = 1 | .placement.segment = 1 | .validation.required = false' "$lab/a.json" >"$lab/a1.json"
 jq '.count = 1 | .placement.segment = 1 | .validation.required = false' "$lab/b.json" >"$lab/b1.json"
-check "create a" 0 "$racksh" cluster create "$lab/a1.json"
+check "create a, after a try in a simulated fabric" 0 "$racksh" --twin-check cluster create "$lab/a1.json"
 check "isolation holds" 0 "$racksh" isolation verify
 cp "$run" "$lab/good"
 port=$("$racksh" hca list -o json | jq -r '[.[] | select(.cluster == "a")][0].port_guid')
@@ -52,12 +64,12 @@ row() {
 		says "$name: and says what" "$says"
 	fi
 	if [ -n "$try" ]; then
-		check "$name: the file is not touched" 1 "$racksh" cluster create "$lab/b1.json"
+		check "$name: a change is refused" 1 "$racksh" cluster create "$lab/b1.json"
 		check "$name: not a byte" 0 cmp -s "$run" "$lab/bad"
 	fi
 	hup
 	check "$name: isolation" 0 verifies "$code"
-	cp "$lab/good" "$run.new" && mv "$run.new" "$run"
+	put_good
 	hup
 	check "$name: and holds again afterwards" 0 verifies 0
 }
@@ -70,6 +82,87 @@ row "our key for a free port, same name" "a=$key, defmember=full : $free ;\n" ''
 row "a foreign key of a free port" "storage=0x0a00, defmember=full : $free ;\n" '' 0
 row "a shared service" "storage=0x0a00 : $free=full, $port=limited ;\n" '' 0
 row "an unknown port" "x=0x0a01, defmember=full : 0x5000e603ffff0001 ;\n" '' 0
+
+# Everything else that opens a fabric, or makes something else of a line than it says.
+row "an empty file" '1,$d' 'no definition|empty' 7
+row "nothing but comments" 's/^[^#]/#&/' 'no definition' 7
+row "a line with only ;" ';\n' '' 7
+row "a header over two lines" 'x=0x0a02,\ndefmember=full : ALL ;\n' '' 7
+row "a GUID that is none" "x=0x0a02 : 0x12g4 ;\n" 'GUID' 7
+row "no ; before the next definition" "x=0x0a02 : $free\ny=0x0a03 : $free ;\n" '' 7
+row "a name with a colon" "x:y=0x0a02 : $free ;\n" '' 7
+row "a tenant with the default key" "x=0x7fff, defmember=full : $free ;\n" '' 7
+row "A means ALL" "x=$key : A=full ;\n" '' 7
+row "full, then limited" "x=0x0a04 : $free=full, $free=limited ;\n" 'limited' 7
+row "a member of ours made limited by others" "a=$key : $port=limited ;\n" 'limited' 7
+
+# More keys than a port has room for, on every tray that could be taken.
+for n in {1..70}; do
+	printf 'many%d=0x%04x : %s ;\n' "$n" $((0x0b00 + n)) "$("$racksh" hca list -o json | jq -r '[.[] | select(.cluster == null and .rail == 0) | .port_guid + "=full"] | join(", ")')"
+done >"$lab/many"
+row "seventy keys on a port" "$(cat "$lab/many")\n" 'more than 64 keys' 7 try
+
+# A disk that is full in the middle of the write: OpenSM's file stays as it is.
+printf '# %02000d\n' 0 >>"$run"
+cp "$run" "$lab/bad"
+sed -i '2i ulimit -f 2' "$lab/sm/shell"
+check "disk full: the change fails" 1 "$racksh" cluster create "$lab/b1.json"
+says "disk full: and says so" 'could not be written|did not arrive whole'
+sed -i '2d' "$lab/sm/shell"
+check "disk full: not a byte is changed" 0 cmp -s "$run" "$lab/bad"
+put_good
+hup
+check "disk full: isolation holds" 0 verifies 0
+check "disk full: b is gone" 0 forget_b
+
+# A signal that is never obeyed: the change is not seen, so it is taken back; the file that OpenSM finds when it wakes up is the former one.
+kill -STOP "$(cat "$pidfile")"
+"$racksh" cluster create "$lab/b1.json" >"$lab/out" 2>"$lab/err"
+kill -CONT "$(cat "$pidfile")"
+says "HUP lost: the change is not taken for done" 'does not hold what it should'
+check "HUP lost: isolation holds" 0 verifies 0
+check "HUP lost: b is gone" 0 forget_b
+check "HUP lost: the former file is in place" 0 same_bytes
+
+# Others edit the file while it is changed: theirs stays, and so does ours.
+( for _ in {1..200}; do cp "$run" "$run.other" && echo "# edited" >>"$run.other" && mv "$run.other" "$run"; sleep 0.1; done ) &
+editor=$!
+"$racksh" cluster create "$lab/b1.json" >"$lab/out" 2>"$lab/err"
+kill "$editor" 2>/dev/null
+wait "$editor" 2>/dev/null
+check "edited meanwhile: isolation holds" 0 verifies 0
+check "edited meanwhile: the edit is not lost" 0 grep -q '^# edited' "$run"
+check "edited meanwhile: the file is sound" 0 "$racksh" ib lint "$run"
+check "edited meanwhile: b is gone" 0 forget_b
+put_good
+hup
+
+# OpenSM dies before command number N on its host: whatever was done by then, isolation holds, with and without it, and afterwards all is undone.
+# shellcheck disable=SC2016 # expanded by the manager's shell
+hook='n=$(($(cat "${0%/*}/count") + 1)); echo "$n" >"${0%/*}/count"; [ "$n" -ne "$(cat "${0%/*}/deadly")" ] || kill -9 "$(cat "${0%/*}/opensm.pid")"'
+sed -i "2i $hook" "$lab/sm/shell"
+for nth in 1 2 3 4 5; do
+	echo 0 >"$lab/sm/count"
+	echo "$nth" >"$lab/sm/deadly"
+	"$racksh" cluster create "$lab/b1.json" >"$lab/out" 2>"$lab/err"
+	echo 0 >"$lab/sm/deadly"
+	kill -0 "$(cat "$pidfile")" 2>/dev/null || check "killed before command $nth: another one starts" 0 tests/lab/lab sm "$lab" start
+	check "killed before command $nth: isolation holds" 0 verifies 0
+	check "killed before command $nth: b is undone" 0 forget_b
+	check "killed before command $nth: the file is sound" 0 "$racksh" ib lint "$run"
+done
+sed -i '2d' "$lab/sm/shell"
+
+# A standby manager with a file from before takes over: the tenant's key is gone from the ports. That opens nothing, and is told.
+printf 'Default=0x7fff : ALL=limited, ALL_SWITCHES=full, SELF=full ;\n' >"$lab/sm/stale.conf"
+check "stale standby: the master dies" 0 tests/lab/lab sm "$lab" kill
+check "stale standby: it takes over" 0 tests/lab/lab sm "$lab" start stale.conf
+check "stale standby: isolation" 0 verifies 0
+check "stale standby: the lost key is told" 7 "$racksh" ib verify
+check "stale standby: it ends" 0 tests/lab/lab sm "$lab" kill
+check "stale standby: the right one is back" 0 tests/lab/lab sm "$lab" start
+check "stale standby: and isolation with it" 0 verifies 0
+check "stale standby: and the key" 0 "$racksh" ib verify
 
 # Without a manager there is nobody to find ports with: what was not read is unknown, neither broken nor fine.
 kill -9 "$(cat "$pidfile")"

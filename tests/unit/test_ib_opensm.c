@@ -556,6 +556,22 @@ static void tools_too_old_for_the_fabric_are_named(void **state)
 	assert_non_null(strstr(err.message, "infiniband-diags 44 on the manager's host is too old for XDR"));
 }
 
+/* No path to a port that is not there proves nothing, whoever looks for it. */
+static void no_path_to_a_port_that_is_not_there_is_unknown(void **state)
+{
+	struct rk_arena *arena RK_CLEANUP_ARENA = rk_arena_new();
+	struct fake *f = *state;
+
+	for (int slow = 0; slow < 2; slow++) {
+		struct rk_ib_path paths[2] = { { .from = ib_guid(&f->bench, 0), .to = ib_guid(&f->bench, 4) }, { .from = ib_guid(&f->bench, 0), .to = 0x4711 } };
+		f->slow = slow;
+		IB_RC(0, f->bench.ib->ops->paths(f->bench.ib, 0, paths, 2, arena, error));
+		assert_int_equal(paths[0].seen, RK_PATH_NONE);
+		assert_int_equal(paths[1].seen, RK_PATH_UNKNOWN);
+		assert_non_null(strstr(paths[1].why, "0x0000000000004711"));
+	}
+}
+
 static void counters_are_read_wide_where_there_are_wide_ones(void **state)
 {
 	struct rk_arena *arena RK_CLEANUP_ARENA = rk_arena_new();
@@ -589,6 +605,7 @@ int main(void)
 		cmocka_unit_test_setup_teardown(a_standby_that_was_written_is_taken_back_when_the_master_fails, start_two, stop),
 		cmocka_unit_test_setup_teardown(a_port_without_a_link_is_down_and_a_silent_one_unknown, start_slow, stop),
 		cmocka_unit_test_setup_teardown(tools_too_old_for_the_fabric_are_named, start_slow, stop),
+		cmocka_unit_test_setup_teardown(no_path_to_a_port_that_is_not_there_is_unknown, start, stop),
 		cmocka_unit_test_setup_teardown(counters_are_read_wide_where_there_are_wide_ones, start, stop),
 	};
 
