@@ -300,11 +300,19 @@ int rk_app_confirm(const struct rk_app *app, const char *what, bool yes, struct 
 	return RK_INVALID;
 }
 
+/* With its options, that is: drift reads, drift --fix changes. */
+static bool changes_something(const struct rk_parsed *p)
+{
+	const struct rk_call call = { .command = p->command, .parsed = p };
+
+	return (p->command->flags & RK_CMD_CHANGES) || (p->command->changes_with && rk_call_flag(&call, p->command->changes_with));
+}
+
 static int allowed(const struct rk_parsed *p, struct rk_err *err)
 {
 	const struct rk_command *c = p->command;
 
-	if ((c->flags & RK_CMD_CHANGES) && p->globals.read_only)
+	if (changes_something(p) && p->globals.read_only)
 		return rk_err_set(err, RK_INVALID, "\"%s%s%s\" changes something, and --read-only was given", c->noun, c->verb ? " " : "", c->verb ? c->verb : "");
 	return 0;
 }
@@ -399,6 +407,8 @@ static const char *command_text(const struct rk_parsed *p, struct rk_str *text)
 	for (size_t i = 0; a && a[i].name; i++)
 		for (const char **v = p->values[i]; v && *v; v++)
 			rk_str_addf(text, " %s", *v);
+	if (!(p->command->flags & RK_CMD_CHANGES))
+		rk_str_addf(text, " --%s", p->command->changes_with);
 	return rk_str_text(text);
 }
 
@@ -406,7 +416,7 @@ static void write_audit(struct rk_app *app, const struct rk_parsed *p, int rc)
 {
 	struct rk_str text RK_CLEANUP_STR = RK_STR_INIT;
 
-	if ((p->command->flags & RK_CMD_CHANGES) && !p->globals.dry_run && app->world.store)
+	if (changes_something(p) && !p->globals.dry_run && app->world.store)
 		rk_store_audit(app->world.store, command_text(p, &text), rk_class_name(rc), 0, NULL);
 }
 
@@ -434,7 +444,7 @@ static int run_command(struct rk_app *app, const struct rk_parsed *p, struct rk_
 {
 	struct rk_arena *arena RK_CLEANUP_ARENA = rk_arena_new();
 	struct rk_call call = call_of(app, p, arena, out);
-	bool changes = (p->command->flags & RK_CMD_CHANGES) && !p->globals.dry_run;
+	bool changes = changes_something(p) && !p->globals.dry_run;
 	int rc = allowed(p, err);
 
 	if (!rc && !(p->command->flags & RK_CMD_NO_STORE))

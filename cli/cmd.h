@@ -58,6 +58,7 @@ struct rk_command {
 	const char *const *examples; /* each parses to this row and runs on the twin of the example site; end with NULL */
 	int (*run)(struct rk_call *call, struct rk_err *err);
 	int (*check)(const struct rk_parsed *parsed, struct rk_err *err); /* form, when the line is parsed; RK_INVALID. May be NULL */
+	const char *changes_with; /* an option with which a reading command changes something ("fix"), or NULL */
 };
 /* One table per noun, cli/cmds/<noun>.c; cli/cmds/all.c lists them. */
 struct rk_noun {

@@ -133,6 +133,12 @@ int rk_store_step_add(struct rk_store *store, const struct rk_step_row *step, st
 int rk_store_step_set(struct rk_store *store, int64_t op, int step, const char *state, const char *before, const char *detail, struct rk_err *err);
 int rk_store_step_list(struct rk_store *store, int64_t op, struct rk_arena *arena, struct rk_step_row **ret, size_t *ret_n, struct rk_err *err);
 
+/* Is it a cluster's now, whatever a snapshot says? Inside a transaction nobody can take it meanwhile. */
+int rk_store_nvl_known(struct rk_store *store, const char *rack, int id, bool *ret, struct rk_err *err);
+int rk_store_ib_known(struct rk_store *store, const char *fabric, uint16_t pkey, bool *ret, struct rk_err *err);
+/* Params of the newest step of this kind and target, whatever became of it; NULL: there never was one. In the arena. */
+int rk_store_step_params(struct rk_store *store, const char *kind, const char *target, struct rk_arena *arena, const char **ret, struct rk_err *err);
+
 /* Leases on things an operation touches ("cluster:a", "tray:r01-t03", "address:10.0.0.12"). RK_CONFLICT names the holder, since when, doing what. */
 int rk_store_lease_take(struct rk_store *store, const char *thing, int64_t op, const char *purpose, struct rk_err *err);
 int rk_store_lease_held(struct rk_store *store, const char *thing, bool *ret, struct rk_err *err);

@@ -42,8 +42,11 @@ struct rk_power_request {
 	const int *vms; size_t n;         /* indexes into site->vms */
 	int grace_s;                      /* time a guest gets to shut down; 0: none */
 	bool hard;                        /* turn it off after that, instead of failing */
+	bool *already;                    /* n flags, may be NULL: told which are seen to be as wanted, and left alone */
 };
+/* Those that the store and their host say are on (start) or off (stop) already are no part of it; the plan may come out empty. */
 int rk_vm_power_plan(struct rk_world *world, const struct rk_power_request *request, struct rk_arena *arena, struct rk_plan **ret, struct rk_err *err);
+/* *ret_op 0: there was nothing to do, and nothing was written. */
 int rk_vm_power(struct rk_world *world, const struct rk_power_request *request, int64_t *ret_op, struct rk_err *err);
 
 /* Puts trays that are faulty and empty back into service: what is left on them is removed, their drives are erased, their GPUs go to the default
@@ -71,14 +74,27 @@ struct rk_drift {
 	const char *plane;                /* libvirt | nvlink | infiniband | inventory */
 	const char *object, *field, *wanted, *applied, *live; /* NULL = unknown */
 	const char *status;               /* in-sync | drifted | unknown */
+	/* For the way back. */
+	bool stray;                       /* it is there and belongs to no cluster */
+	int place, id;                    /* of a stray: tray; rack and partition; fabric and key */
+	const char *name;                 /* of a stray: what the host or the manager calls it */
+	const char *refused;              /* drifted, and there is no way back: why not. NULL: there is, or nobody looked yet */
 };
-/* cluster NULL: the whole site. 0, RK_UNHEALTHY (drifted) or RK_UNREACHABLE (unknown); rows are filled in all these cases. */
+/* cluster NULL: the whole site. 0, RK_UNHEALTHY (drifted) or RK_UNREACHABLE (unknown, or an empty store, which says nothing); rows are filled in all
+ * these cases. */
 int rk_drift(struct rk_world *world, const char *cluster, struct rk_arena *arena, struct rk_drift **ret, size_t *ret_n, struct rk_err *err);
 
-/* The way back from what rk_drift finds, as one operation of independent steps. *ret_skipped: differences that have no way back here (partitions and
- * domains that the store does not know, another identity). *ret_op 0: nothing to do. */
-int rk_drift_fix_plan(struct rk_world *world, const char *cluster, struct rk_arena *arena, struct rk_plan **ret, size_t *ret_skipped, struct rk_err *err);
-int rk_drift_fix(struct rk_world *world, const char *cluster, int64_t *ret_op, size_t *ret_skipped, struct rk_err *err);
+/* The way back from what rk_drift finds, as one operation of independent steps: guests on and off as the store wants them, domains defined anew,
+ * members of partitions put right, and what racksh made and no cluster has any more taken away: domains that carry its metadata, keys of the managed
+ * range, NVLink partitions that its journal made under the name they have. A tray that is emptied so is erased before it is free. Everything else is
+ * somebody's: it is left alone, by name. *ret_op 0: nothing to do. */
+struct rk_drift_left {
+	const char *plane, *object, *why;
+};
+int rk_drift_fix_plan(struct rk_world *world, const char *cluster, struct rk_arena *arena, struct rk_plan **ret, struct rk_drift_left **ret_left, size_t *ret_n_left,
+		      struct rk_err *err);
+int rk_drift_fix(struct rk_world *world, const char *cluster, struct rk_arena *arena, int64_t *ret_op, struct rk_drift_left **ret_left, size_t *ret_n_left,
+		 struct rk_err *err);
 
 struct rk_plane_check {                   /* one thing that was looked at */
 	const char *plane, *object;       /* "nvlink" "r01/2"; "infiniband" "ib0/0x0100" */

@@ -2,7 +2,7 @@
 #pragma once
 #include "provision/op.h"
 
-extern const struct rk_step_kind rk_vm_steps[], rk_power_steps[], rk_guest_steps[], rk_seal_steps[], rk_nvl_steps[], rk_ib_steps[], rk_tray_steps[]; /* end with name == NULL */
+extern const struct rk_step_kind rk_vm_steps[], rk_power_steps[], rk_guest_steps[], rk_seal_steps[], rk_nvl_steps[], rk_ib_steps[], rk_tray_steps[], rk_stray_steps[]; /* end with name == NULL */
 
 const char *rk_param(const struct rk_step *step, const char *key); /* "" when absent */
 long rk_param_int(const struct rk_step *step, const char *key);
@@ -36,6 +36,8 @@ int rk_vm_job_domain(struct rk_world *world, struct rk_step *step, struct rk_vm_
 int rk_check_hostdevs(struct rk_world *world, struct rk_step *step, const struct rk_vm_job *j, const char *domain_xml, struct rk_err *err);
 /* *ret: which GPU or HCA of the store the tray does not have now ("no PCI function ..."), NULL when all are there or nobody can tell. */
 int rk_tray_lacks(struct rk_world *world, int tray, struct rk_arena *arena, const char **ret, struct rk_err *err);
+/* May its GPUs be with the free ones? */
+bool rk_tray_is_nobodys(const struct rk_site *site, int tray);
 /* The parts of a step that several kinds are made of. */
 /* prepare: the private host key of the VM into step->data; NULL when it is not kept any more. */
 int rk_fetch_host_key(struct rk_world *world, struct rk_step *step, struct rk_err *err);

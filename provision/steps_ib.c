@@ -149,9 +149,30 @@ static int expel_apply(struct rk_world *world, struct rk_step *step, struct rk_e
 	return rc ? rc : rk_wait_until(world, step, "the PKey to leave the ports", ib_gone_or_dark, err);
 }
 
+/* As far as ports can be read: one without a link gets its table when it comes up. */
+static int ib_seen_where_up(struct rk_world *world, struct rk_step *step, int *ret, struct rk_err *err)
+{
+	struct rk_ib_port *ports;
+	size_t n;
+	unsigned word = (unsigned)rk_param_int(step, "pkey") | (rk_param_int(step, "full") ? 0x8000u : 0);
+	int rc = ib_read(world, step, true, &ports, &n, err);
+
+	*ret = !rc;
+	for (size_t i = 0; !rc && i < n; i++)
+		*ret &= ports[i].down || (port_has(&ports[i], word) && !port_has(&ports[i], 0xffff));
+	return rc;
+}
+
+static int fix_apply(struct rk_world *world, struct rk_step *step, struct rk_err *err)
+{
+	int rc = ib_set(world, step, true, err);
+
+	return rc ? rc : rk_wait_until(world, step, "the PKey in every port's table", ib_seen_where_up, err);
+}
+
 const struct rk_step_kind rk_ib_steps[] = {
 	{ .name = "ib.partition", .summary = "give the ports a PKey of their own", .deadline_ms = 30000, .probe = ib_probe, .apply = ib_apply, .undo = ib_undo },
-	{ .name = "ib.fix", .summary = "make the PKey that of exactly the cluster's ports", .deadline_ms = 30000, .apply = ib_apply },
+	{ .name = "ib.fix", .summary = "make the PKey that of exactly the cluster's ports", .deadline_ms = 30000, .apply = fix_apply },
 	{ .name = "ib.join", .summary = "give more ports the cluster's PKey", .deadline_ms = 30000, .probe = ib_probe, .apply = ib_apply, .undo = ib_undo },
 	{ .name = "ib.leave", .summary = "take the PKey from ports that leave the cluster", .deadline_ms = 30000, .apply = ib_undo, .undo = ib_apply },
 	{ .name = "ib.expel", .summary = "take the PKey from the ports of a tray that is given up", .deadline_ms = 30000, .final = true, .apply = expel_apply },

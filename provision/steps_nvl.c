@@ -403,6 +403,12 @@ static bool is_wanted(const uint64_t *gpus, size_t n, uint64_t gpu)
 	return false;
 }
 
+/* One that was given up is not: its guest may still live. */
+bool rk_tray_is_nobodys(const struct rk_site *site, int tray)
+{
+	return site->trays[tray].vm == RK_NONE && !site->trays[tray].faulty;
+}
+
 /* Whoever is in the partition and must not be: out, and home when the tray is nobody's. One of another cluster is fetched by that cluster's step. */
 static int drop_strangers(struct rk_world *world, struct rk_step *step, int rack, int id, struct rk_err *err)
 {
@@ -418,7 +424,7 @@ static int drop_strangers(struct rk_world *world, struct rk_step *step, int rack
 			continue;
 		rc = world->nvl->ops->drop(world->nvl, rack, id, part->gpus[i], err);
 		rk_clock_sleep_ms(world->env.clock, SETTLE_MS);
-		if (!rc && gpu >= 0 && world->site->trays[world->site->gpus[gpu].tray].vm == RK_NONE)
+		if (!rc && gpu >= 0 && rk_tray_is_nobodys(world->site, world->site->gpus[gpu].tray))
 			rc = world->nvl->ops->add(world->nvl, rack, RK_NVL_DEFAULT, part->gpus[i], err);
 	}
 	return rc;

@@ -37,6 +37,16 @@ static int reread(int rc, struct rk_err *err)
 	return rc == RK_UNREACHABLE ? 0 : rc;
 }
 
+/* Once the host was told, a look that failed says nothing of what became of it. */
+static int unseen(int rc, struct rk_err *err)
+{
+	if (!rc)
+		return 0;
+	if (err)
+		err->rc = RK_UNREACHABLE;
+	return RK_UNREACHABLE;
+}
+
 static int start_apply(struct rk_world *world, struct rk_step *step, struct rk_err *err)
 {
 	struct rk_vm_job j;
@@ -71,7 +81,7 @@ static int stop(struct rk_world *world, struct rk_step *step, struct rk_err *err
 	if (rc || !running)
 		return rc;
 	rc = reread(world->hv->ops->destroy(world->hv, j.tray, j.domain, err), err);
-	return rc ? rc : rk_wait_until(world, step, "the guest dead", dead_probe, err);
+	return rc ? rc : unseen(rk_wait_until(world, step, "the guest dead", dead_probe, err), err);
 }
 
 /* ---- erase before reuse ------------------------------------------------------------------------------------------------------------- */
@@ -171,6 +181,13 @@ static int tray_at(struct rk_world *world, struct rk_step *step, int *ret, struc
 	return *ret < 0 ? rk_err_set(err, RK_NOT_FOUND, "no tray \"%s\" in the store", rk_param(step, "tray")) : 0;
 }
 
+static const char *name_of_guest(const struct rk_world *world, const struct rk_step *step, int tray)
+{
+	int vm = world->site->trays[tray].vm;
+
+	return vm == RK_NONE ? NULL : rk_vm_domain_name(step->arena, rk_vm_host_name(&world->site->vms[vm]));
+}
+
 /* Whatever of ours was left on it: the guest's name says what its volumes are called. */
 static int remove_domain(struct rk_world *world, struct rk_step *step, int tray, const struct rk_hv_domain *d, struct rk_err *err)
 {
@@ -181,6 +198,9 @@ static int remove_domain(struct rk_world *world, struct rk_step *step, int tray,
 		rc = world->hv->ops->undefine(world->hv, tray, d->name, err);
 	if (rc || !rk_domain_xml_owner(d->xml, step->arena, &cluster, &vm, &generation))
 		return rc;
+	/* A copy of the tray's own guest has its volumes. */
+	if (rk_streq(rk_vm_domain_name(step->arena, vm), name_of_guest(world, step, tray)))
+		return 0;
 	rc = world->hv->ops->volume_delete(world->hv, tray, world->site->pool, rk_vm_os_volume(step->arena, vm), err);
 	return rc ? rc : world->hv->ops->volume_delete(world->hv, tray, world->site->pool, rk_vm_seed_volume(step->arena, vm), err);
 }
@@ -223,6 +243,19 @@ static int clean(struct rk_world *world, struct rk_step *step, struct rk_err *er
 	if (!rc)
 		rc = world->hv->ops->scrub(world->hv, tray, err);
 	return rc ? rc : see_complete(world, step, tray, err);
+}
+
+/* Every domain of ours but that of the VM the tray is for. Its drives are that VM's. */
+static int evict(struct rk_world *world, struct rk_step *step, struct rk_err *err)
+{
+	struct rk_hv_domain *domains;
+	size_t n;
+	int tray, rc = our_domains(world, step, &tray, &domains, &n, err);
+
+	for (size_t i = 0; !rc && i < n; i++)
+		if (!rk_streq(domains[i].name, name_of_guest(world, step, tray)))
+			rc = remove_domain(world, step, tray, &domains[i], err);
+	return rc;
 }
 
 static int see_empty(struct rk_world *world, struct rk_step *step, struct rk_err *err)
@@ -270,7 +303,7 @@ static int halt(struct rk_world *world, struct rk_step *step, struct rk_err *err
 	if (rk_param_int(step, "grace_s"))
 		rc = reread(world->hv->ops->shutdown(world->hv, j.tray, j.domain, err), err);
 	if (!rc)
-		rc = await_off(world, step, deadline, &j, &running, err);
+		rc = unseen(await_off(world, step, deadline, &j, &running, err), err);
 	if (rc || !running)
 		return rc;
 	if (rk_param_int(step, "hard"))
@@ -334,6 +367,7 @@ const struct rk_step_kind rk_power_steps[] = {
 	{ .name = "vm.stop", .summary = "stop the guest and see it dead", .deadline_ms = 120000, .apply = stop },
 	{ .name = "vm.scrub", .summary = "erase the tray's drives, see its devices reset", .deadline_ms = 600000, .final = true, .apply = scrub, .settle = scrub_settle },
 	{ .name = "tray.drain", .summary = "empty and erase the tray, keep it out of service", .deadline_ms = 120000, .final = true, .apply = drain, .settle = drain_settle },
+	{ .name = "tray.evict", .summary = "remove the domains that no cluster has, keep the tray's VM", .deadline_ms = 120000, .apply = evict },
 	{ .name = "tray.clean", .summary = "remove what is left on the tray, erase its drives, see its devices reset", .deadline_ms = 600000, .apply = clean },
 	{ .name = "tray.return", .summary = "see the tray empty and put it back into service", .deadline_ms = 60000, .apply = see_empty, .settle = return_settle },
 	{ .name = NULL },

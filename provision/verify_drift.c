@@ -9,11 +9,26 @@ struct rows {
 };
 
 /* live NULL: not read. */
-static void add(struct rows *rows, const char *plane, const char *object, const char *field, const char *wanted, const char *applied, const char *live)
+static struct rk_drift *add(struct rows *rows, const char *plane, const char *object, const char *field, const char *wanted, const char *applied, const char *live)
 {
 	bool same = rk_streq(wanted, applied) && (!live || rk_streq(wanted, live));
+	struct rk_drift *row = rk_vec_push(rows);
 
-	*rk_vec_push(rows) = (struct rk_drift){ plane, object, field, wanted, applied, live, !same ? "drifted" : live ? "in-sync" : "unknown" };
+	*row = (struct rk_drift){ .plane = plane, .object = object, .field = field, .wanted = wanted, .applied = applied, .live = live,
+				  .status = !same ? "drifted" : live ? "in-sync" : "unknown" };
+	return row;
+}
+
+/* Something that is there and belongs to no cluster. */
+static struct rk_drift *add_stray(struct rows *rows, const char *plane, const char *object, const char *field, const char *live, int place, int id, const char *name)
+{
+	struct rk_drift *row = add(rows, plane, object, field, "absent", "absent", live);
+
+	row->stray = true;
+	row->place = place;
+	row->id = id;
+	row->name = name;
+	return row;
 }
 
 /* ---- libvirt ---------------------------------------------------------------------------------------------------------------------- */
@@ -32,10 +47,12 @@ static void drift_vm(struct rows *rows, const struct rk_live *live, int vm, stru
 	const struct rk_live_tray *tray = &live->trays[v->tray];
 	const struct rk_hv_domain *d = domain_named(tray, rk_vm_domain_name(arena, rk_vm_host_name(v)));
 	const char *wanted = v->state == RK_VM_STOPPED ? "stopped" : "running";
+	const char *other = d && !d->ours ? "is not racksh's" : d && !rk_streq(d->uuid, v->uuid) ? "is another one than the store's" : NULL;
+	const char *refused = other ? rk_arena_printf(arena, "domain \"%s\" on tray %s %s: look at it, and undefine it when nobody needs it", d->name,
+						      live->site->trays[v->tray].name, other) : NULL;
 
-	add(rows, "libvirt", v->name, "state", wanted, rk_vm_state_name(v->state),
-	    !tray->read ? NULL : !d ? "absent" : d->running ? "running" : "stopped");
-	add(rows, "libvirt", v->name, "uuid", v->uuid, v->uuid, !tray->read ? NULL : d && d->uuid ? rk_arena_strdup(arena, d->uuid) : "absent");
+	add(rows, "libvirt", v->name, "state", wanted, rk_vm_state_name(v->state), !tray->read ? NULL : !d ? "absent" : d->running ? "running" : "stopped")->refused = refused;
+	add(rows, "libvirt", v->name, "uuid", v->uuid, v->uuid, !tray->read ? NULL : d && d->uuid ? rk_arena_strdup(arena, d->uuid) : "absent")->refused = refused;
 }
 
 /* Domains of racksh's that no VM of the store explains. */
@@ -45,10 +62,15 @@ static void drift_strays(struct rows *rows, const struct rk_live *live, int tray
 	int vm = live->site->trays[tray].vm;
 	const char *ours = vm == RK_NONE ? NULL : rk_vm_domain_name(arena, rk_vm_host_name(&live->site->vms[vm]));
 
-	for (size_t i = 0; i < t->n; i++)
-		if (t->domains[i].ours && !rk_streq(t->domains[i].name, ours))
-			add(rows, "libvirt", rk_arena_printf(arena, "%s on %s", t->domains[i].name, live->site->trays[tray].name), "state", "absent", "absent",
-			    t->domains[i].running ? "running" : "stopped");
+	for (size_t i = 0; i < t->n; i++) {
+		const char *name = rk_arena_strdup(arena, t->domains[i].name), *on = live->site->trays[tray].name;
+		if (!t->domains[i].ours || rk_streq(name, ours))
+			continue;
+		struct rk_drift *row = add_stray(rows, "libvirt", rk_arena_printf(arena, "%s on %s", name, on), "state",
+						 t->domains[i].running ? "running" : "stopped", tray, RK_NONE, name);
+		if (vm == RK_NONE && live->site->trays[tray].faulty)
+			row->refused = rk_arena_printf(arena, "tray %s is out of service: racksh tray uncordon %s empties and erases it", on, on);
+	}
 }
 
 /* ---- fabrics ---------------------------------------------------------------------------------------------------------------------- */
@@ -71,6 +93,12 @@ static const char *count_or_names(const struct rk_member_diff *d, struct rk_aren
 	return rk_arena_strdup(arena, rk_str_text(&out));
 }
 
+/* Nothing is wrong but ports without a link: no configuration brings them up. */
+static bool only_dark(const struct rk_member_diff *d)
+{
+	return d->down.n && !d->missing.n && !d->extra.n && !d->wrong.n;
+}
+
 static void drift_members(struct rows *rows, const char *plane, const char *object, const char *field, struct rk_arena *arena, struct rk_member_diff *d)
 {
 	const char *wanted = rk_arena_printf(arena, "%zu", d->wanted), *live = count_or_names(d, arena);
@@ -78,7 +106,9 @@ static void drift_members(struct rows *rows, const char *plane, const char *obje
 	/* What was read and is wrong is drift, even beside what could not be read. */
 	if (!live && (d->missing.n || d->extra.n || d->wrong.n || d->down.n))
 		live = rk_arena_printf(arena, "%zu seen, %zu not read", d->there, d->unknown.n);
-	add(rows, plane, object, field, wanted, wanted, live);
+	struct rk_drift *row = add(rows, plane, object, field, wanted, wanted, live);
+	if (only_dark(d))
+		row->refused = rk_arena_printf(arena, "a port without a link (%s) gets its key when it is up again", rk_nodeset_fold(arena, d->down.items, d->down.n));
 	rk_member_diff_clear(d);
 }
 
@@ -122,7 +152,9 @@ static void drift_cluster(struct rows *rows, const struct rk_live *live, int clu
 	const char *applied = rk_arena_printf(arena, "%d", c->n_vms), *wanted = applied;
 	if (c->spec && rk_spec_parse(c->name, c->spec, strlen(c->spec), arena, &spec, NULL) == 0)
 		wanted = rk_arena_printf(arena, "%d", spec->count);
-	add(rows, "inventory", c->name, "vms", wanted, applied, read == (size_t)c->n_vms ? rk_arena_printf(arena, "%zu", running) : NULL);
+	struct rk_drift *row = add(rows, "inventory", c->name, "vms", wanted, applied, read == (size_t)c->n_vms ? rk_arena_printf(arena, "%zu", running) : NULL);
+	if (!rk_streq(wanted, applied))
+		row->refused = rk_arena_printf(arena, "racksh cluster %s %s %s", atoi(applied) < atoi(wanted) ? "grow" : "shrink", c->name, wanted);
 	for (int i = c->first_nvl; i < c->first_nvl + c->n_nvl; i++)
 		drift_nvl(rows, live, i, arena);
 	if (c->ib >= 0)
@@ -137,13 +169,15 @@ static void drift_unowned(struct rows *rows, const struct rk_live *live, struct 
 	for (size_t r = 0; r < site->n_racks; r++)
 		for (size_t i = 0; i < live->nvl[r].n; i++)
 			if (!rk_nvl_in_store(site, (int)r, live->nvl[r].parts[i].id))
-				add(rows, "nvlink", rk_arena_printf(arena, "%s/%d", site->racks[r].name, live->nvl[r].parts[i].id), "gpus", "absent", "absent",
-				    rk_arena_printf(arena, "%zu", live->nvl[r].parts[i].n_gpus));
+				add_stray(rows, "nvlink", rk_arena_printf(arena, "%s/%d", site->racks[r].name, live->nvl[r].parts[i].id), "gpus",
+					  rk_arena_printf(arena, "%zu", live->nvl[r].parts[i].n_gpus), (int)r, live->nvl[r].parts[i].id,
+					  rk_arena_strdup(arena, live->nvl[r].parts[i].name));
 	for (size_t f = 0; f < site->n_fabrics; f++)
 		for (size_t i = 0; i < live->ib[f].n; i++)
 			if (live->ib[f].parts[i].ours && !rk_ib_in_store(site, (int)f, live->ib[f].parts[i].pkey))
-				add(rows, "infiniband", rk_arena_printf(arena, "%s/0x%04x", site->fabrics[f].name, live->ib[f].parts[i].pkey), "configured", "absent",
-				    "absent", rk_arena_printf(arena, "%zu", live->ib[f].parts[i].n_members));
+				add_stray(rows, "infiniband", rk_arena_printf(arena, "%s/0x%04x", site->fabrics[f].name, live->ib[f].parts[i].pkey), "configured",
+					  rk_arena_printf(arena, "%zu", live->ib[f].parts[i].n_members), (int)f, live->ib[f].parts[i].pkey,
+					  rk_arena_strdup(arena, live->ib[f].parts[i].name));
 	for (size_t t = 0; t < site->n_trays; t++)
 		drift_strays(rows, live, (int)t, arena);
 }
@@ -168,9 +202,15 @@ static void set_scope(const struct rk_site *site, int cluster, struct rk_arena *
 	*scope = (struct rk_live_scope){ racks, fabrics, hcas, trays };
 }
 
-static int verdict(const struct rows *rows, struct rk_err *err)
+static int verdict(const struct rows *rows, const struct rk_site *site, struct rk_err *err)
 {
 	size_t drifted = 0, unknown = 0;
+
+	if (!site->n_racks) {
+		rk_err_set(err, RK_UNREACHABLE, "the store is empty: whether anything has drifted is unknown");
+		rk_err_hint(err, "racksh site import FILE");
+		return RK_UNREACHABLE;
+	}
 
 	for (size_t i = 0; i < rows->n; i++) {
 		drifted += rk_streq(rows->items[i].status, "drifted");
@@ -200,7 +240,7 @@ int rk_drift(struct rk_world *world, const char *cluster, struct rk_arena *arena
 			drift_cluster(&rows, live, (int)c, arena);
 	if (only == RK_NONE)
 		drift_unowned(&rows, live, arena);
-	rc = verdict(&rows, err);
+	rc = verdict(&rows, world->site, err);
 	*ret = rk_arena_array(arena, rows.n, sizeof(**ret));
 	if (rows.n)
 		memcpy(*ret, rows.items, rows.n * sizeof(**ret));

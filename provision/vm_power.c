@@ -1,6 +1,7 @@
 #include <string.h>
 
 #include "provision/cluster_impl.h"
+#include "provision/verify.h"
 
 /* Turning VMs on and off: every VM stands alone. */
 
@@ -38,24 +39,71 @@ int rk_add_boot(struct rk_plan *plan, const struct rk_site *site, int vm, const 
 	return at;
 }
 
-/* Its first boot did not end while it was made: the key is taken out of the seed when it answers again. */
-static int add_seal(struct rk_world *world, struct rk_plan *plan, const char *vm, int answers, struct rk_err *err)
+/* Its first boot did not end while it was made: the key is to be taken out of the seed when it answers again. */
+static int holds_key(struct rk_world *world, const char *vm, bool *ret, struct rk_err *err)
 {
 	char *key = NULL;
 	int rc = rk_store_vm_host_key(world->store, vm, &key, err);
 
-	if (rc || !key)
-		return rc;
-	explicit_bzero(key, strlen(key));
+	*ret = key != NULL;
+	if (key)
+		explicit_bzero(key, strlen(key));
 	free(key);
-	rk_add_vm_step(plan, "vm.seal", vm, NULL, &answers, 1);
-	return 0;
+	return rc;
+}
+
+static int add_seal(struct rk_world *world, struct rk_plan *plan, const char *vm, int answers, struct rk_err *err)
+{
+	bool open = false;
+	int rc = holds_key(world, vm, &open, err);
+
+	if (open)
+		rk_add_vm_step(plan, "vm.seal", vm, NULL, &answers, 1);
+	return rc;
+}
+
+/* What the request wants, if it is that simple: a reboot always has something to do. */
+static enum rk_vm_state wanted(const struct rk_power_request *q)
+{
+	return q->on ? RK_VM_RUNNING : RK_VM_STOPPED;
+}
+
+static bool seen_so(const struct rk_live_tray *tray, const struct rk_vm *vm, bool running, struct rk_arena *arena)
+{
+	const char *name = rk_vm_domain_name(arena, rk_vm_host_name(vm));
+
+	for (size_t i = 0; tray->read && i < tray->n; i++)
+		if (rk_streq(tray->domains[i].name, name))
+			return tray->domains[i].ours && rk_streq(tray->domains[i].uuid, vm->uuid) && tray->domains[i].running == running;
+	return false;
+}
+
+/* Flags those that need nothing: the store says so, and their host does. One that could not be read is not among them. */
+static int find_already(struct rk_world *world, const struct rk_power_request *q, struct rk_arena *arena, bool *already, struct rk_err *err)
+{
+	struct rk_live *live RK_CLEANUP_LIVE = NULL;
+	const struct rk_site *site = world->site;
+	bool *trays = rk_arena_array(arena, site->n_trays, sizeof(*trays)), any = false;
+	const struct rk_live_scope scope = { .trays = trays };
+
+	for (size_t i = 0; i < q->n && q->on != q->off; i++)
+		if (site->vms[q->vms[i]].state == wanted(q))
+			trays[site->vms[q->vms[i]].tray] = any = true;
+	int rc = any ? rk_live_read(world, &scope, &live, err) : 0;
+	for (size_t i = 0; any && !rc && i < q->n; i++) {
+		const struct rk_vm *vm = &site->vms[q->vms[i]];
+		bool open = false;
+		rc = q->on ? holds_key(world, vm->name, &open, err) : 0;
+		already[i] = vm->state == wanted(q) && !open && seen_so(&live->trays[vm->tray], vm, q->on, arena);
+	}
+	return rc;
 }
 
 int rk_vm_power_plan(struct rk_world *world, const struct rk_power_request *q, struct rk_arena *arena, struct rk_plan **ret, struct rk_err *err)
 {
 	const struct rk_site *site = world->site;
 	const char **vms = rk_arena_array(arena, q->n, sizeof(*vms));
+	bool *already = q->already ? q->already : rk_arena_array(arena, q->n, sizeof(*already));
 
 	for (size_t i = 0; i < q->n; i++) {
 		const struct rk_cluster *c = &site->clusters[site->vms[q->vms[i]].cluster];
@@ -66,9 +114,13 @@ int rk_vm_power_plan(struct rk_world *world, const struct rk_power_request *q, s
 			return RK_CONFLICT;
 		}
 	}
+	int rc = find_already(world, q, arena, already, err);
+	if (rc)
+		return rc;
 	*ret = rk_plan_new(rk_arena_printf(arena, "vm %s %s", q->verb, rk_nodeset_fold(arena, vms, q->n)));
-	int rc = 0;
 	for (size_t i = 0; !rc && i < q->n; i++) {
+		if (already[i])
+			continue;
 		int seen = q->on ? rk_add_vm_step(*ret, "vm.devices", vms[i], NULL, NULL, 0) : 0;
 		int at = q->off ? rk_add_halt(*ret, vms[i], q->grace_s, q->hard, &seen, q->on) : seen;
 		if (q->on)
@@ -129,7 +181,8 @@ int rk_vm_power(struct rk_world *world, const struct rk_power_request *q, int64_
 	if (rc)
 		return rc;
 	const struct rk_change change = { .type = "vm.power", .purpose = q->verb, .plan = plan, .params = "{\"type\":\"vm.power\"}", .reserve = lease_clusters, .data = q };
-	rc = rk_change_run(world, &change, ret_op, err);
+	if (rk_plan_count(plan))
+		rc = rk_change_run(world, &change, ret_op, err);
 	rk_plan_free(plan);
 	return rc;
 }

@@ -1,11 +1,19 @@
 #include "cli/cmds/common.h"
 #include "provision/cluster.h"
 
+/* What is somebody else's, or no matter of configuration, is named. */
+static void note_left(struct rk_call *call, const struct rk_drift_left *left, size_t n)
+{
+	for (size_t i = 0; i < n; i++)
+		rk_out_note(call->out, "%s %s is left alone: %s", left[i].plane, left[i].object, left[i].why);
+}
+
 static int plan_fix(struct rk_call *call, const char *cluster, struct rk_err *err)
 {
 	struct rk_plan *plan = NULL;
-	size_t skipped = 0;
-	int rc = rk_drift_fix_plan(call->world, cluster, call->arena, &plan, &skipped, err);
+	struct rk_drift_left *left = NULL;
+	size_t n_left;
+	int rc = rk_drift_fix_plan(call->world, cluster, call->arena, &plan, &left, &n_left, err);
 
 	for (size_t i = 0; plan && i < rk_plan_count(plan); i++) {
 		const char *kind, *target, *summary;
@@ -13,8 +21,7 @@ static int plan_fix(struct rk_call *call, const char *cluster, struct rk_err *er
 		rk_plan_step(plan, i, &id, &kind, &target, &summary);
 		rk_out_note(call->out, "%s: %s", target, summary);
 	}
-	if (skipped)
-		rk_out_note(call->out, "%zu differences are nothing the store could want; they are left alone", skipped);
+	note_left(call, left, n_left);
 	rk_plan_free(plan);
 	return rc;
 }
@@ -23,17 +30,19 @@ static int plan_fix(struct rk_call *call, const char *cluster, struct rk_err *er
 static int fix(struct rk_call *call, const char *cluster, struct rk_err *err)
 {
 	int64_t op = 0;
-	size_t skipped = 0;
+	struct rk_drift_left *left = NULL;
+	size_t n_left = 0;
 
 	if (call->dry_run)
 		return plan_fix(call, cluster, err);
-	if (call->parsed->globals.read_only)
-		return rk_err_set(err, RK_INVALID, "\"drift --fix\" changes something, and --read-only was given");
 	if (call->app->stage.open)
 		return rk_err_set(err, RK_INVALID, "\"drift --fix\" cannot be staged: run it before begin, or after commit");
 	char *what RK_CLEANUP_FREE = rk_xasprintf("drift%s%s --fix", cluster ? " cluster " : "", cluster ? cluster : "");
 	int rc = rk_app_confirm(call->app, what, call->yes, err);
-	return rc ? rc : rk_drift_fix(call->world, cluster, &op, &skipped, err);
+	if (!rc)
+		rc = rk_drift_fix(call->world, cluster, call->arena, &op, &left, &n_left, err);
+	note_left(call, left, n_left);
+	return rc;
 }
 
 static int drift(struct rk_call *call, struct rk_err *err)
@@ -71,8 +80,12 @@ static int drift(struct rk_call *call, struct rk_err *err)
 }
 
 static const struct rk_command drift_rows[] = {
-	{ .noun = "drift", .summary = "compare wanted, applied and live on all planes", .flags = RK_CMD_REMOTE | RK_CMD_RECORDS, .list = true,
+	{ .noun = "drift", .summary = "compare wanted, applied and live on all planes", .flags = RK_CMD_REMOTE, .changes_with = "fix", .list = true,
 	  .options = RK_ARGS({ .name = "fix", .type = RK_ARG_NONE, .help = "plan the way back as an operation and carry it out; -n prints it" }),
+	  .description = "--fix makes one operation of the ways back: guests on or off as the store wants them, domains defined anew, partitions with exactly their "
+			 "members. What racksh made and no cluster has any more is taken away: domains that carry its metadata (their tray is erased before it is free), "
+			 "keys of the managed range, NVLink partitions that this store's journal made under the name they have. Anything else is somebody's: "
+			 "it is named and left alone, and the drift stays.\n\nAn empty store says nothing about what is there: unknown, code 6.",
 	  .args = RK_ARGS({ .name = "SCOPE", .type = RK_ARG_ENUM, .values = "cluster", .help = "only one cluster" },
 			  { .name = "CLUSTER", .type = RK_ARG_CLUSTER, .help = "name of a cluster" }),
 	  .columns = RK_COLUMNS({ "plane", RK_COL_TEXT }, { "object", RK_COL_TEXT }, { "field", RK_COL_TEXT }, { "wanted", RK_COL_TEXT },

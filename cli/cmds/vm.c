@@ -72,6 +72,18 @@ static int run_power(struct rk_call *call, const struct rk_power_request *q, str
 	return rc;
 }
 
+static void note_already(struct rk_call *call, const struct rk_power_request *q, const char *const *names)
+{
+	const char **same = rk_arena_array(call->arena, q->n, sizeof(*same));
+	size_t n = 0;
+
+	for (size_t i = 0; i < q->n; i++)
+		if (q->already[i])
+			same[n++] = names[i];
+	if (n)
+		rk_out_note(call->out, "%s %s %s already", rk_nodeset_fold(call->arena, same, n), n == 1 ? "is" : "are", q->on ? "running" : "stopped");
+}
+
 /* What became of each, by name: the snapshot was read anew. */
 static void power_rows(struct rk_call *call, const char *const *names, size_t n)
 {
@@ -98,9 +110,10 @@ static int power(struct rk_call *call, struct rk_err *err)
 		names[i] = rk_arena_strdup(call->arena, call->world->site->vms[vms[i]].name);
 	const struct rk_power_request q = {
 		.verb = verb, .off = strcmp(verb, "start") != 0, .on = strcmp(verb, "stop") != 0, .vms = vms, .n = n, .grace_s = grace_ms / 1000,
-		.hard = rk_call_flag(call, "hard"),
+		.hard = rk_call_flag(call, "hard"), .already = rk_arena_array(call->arena, n, sizeof(bool)),
 	};
 	rc = run_power(call, &q, err);
+	note_already(call, &q, names);
 	power_rows(call, names, n);
 	return rc;
 }

@@ -377,6 +377,43 @@ static void vms_are_turned_off_and_on(void **state)
 	assert_consistent(f);
 }
 
+static void a_vm_that_is_as_wanted_is_left_alone_and_nothing_is_written(void **state)
+{
+	struct fixture *f = *state;
+	struct rk_op_row *rows;
+	size_t before, after;
+
+	create(f, "a", 2, false);
+	OK(power(f, "stop", "a-02", 30, false, err));
+	OK(rk_store_op_list(f->world.store, f->arena, &rows, &before, err));
+	OK(power(f, "start", "a-01", 30, false, err));
+	OK(power(f, "stop", "a-02", 30, false, err));
+	OK(rk_store_op_list(f->world.store, f->arena, &rows, &after, err));
+	assert_int_equal(after, before);
+	/* The store alone is not believed. */
+	OK(f->world.hv->ops->destroy(f->world.hv, rk_find_tray(f->world.site, tray_of(f, "a-01")), "racksh-a-01", err));
+	OK(power(f, "start", "a-[01-02]", 30, false, err));
+	OK(rk_store_op_list(f->world.store, f->arena, &rows, &after, err));
+	assert_int_equal(after, before + 1);
+	OK(power(f, "reboot", "a-01", 30, false, err));
+	OK(rk_store_op_list(f->world.store, f->arena, &rows, &after, err));
+	assert_int_equal(after, before + 2);
+	assert_consistent(f);
+}
+
+static void a_stop_whose_outcome_was_not_seen_is_unknown(void **state)
+{
+	struct fixture *f = *state;
+
+	create(f, "a", 1, false);
+	/* Asked whether it is there, told to shut down, and then nobody can look. */
+	OK(rk_sim_fault_add(f->world.sim, "hv.domain_get#2=fail", err));
+	assert_int_equal(power(f, "stop", "a-01", 30, false, NULL), RK_UNREACHABLE);
+	assert_int_equal(vm_state(f, "a-01"), RK_VM_UNKNOWN);
+	OK(power(f, "stop", "a-01", 30, false, err));
+	assert_int_equal(vm_state(f, "a-01"), RK_VM_STOPPED);
+}
+
 static void a_guest_that_does_not_listen_is_turned_off_when_told(void **state)
 {
 	struct fixture *f = *state;
@@ -428,7 +465,8 @@ static void drift_has_a_way_back(void **state)
 {
 	struct fixture *f = *state;
 	struct rk_drift *rows;
-	size_t n, skipped;
+	struct rk_drift_left *left;
+	size_t n, n_left;
 	int64_t op;
 
 	create(f, "a", 3, false);
@@ -437,12 +475,12 @@ static void drift_has_a_way_back(void **state)
 	OK(f->world.ib->ops->set(f->world.ib, 0, f->world.site->ib_partitions[0].pkey, "a", NULL, 0, err));
 	rk_clock_sleep_ms(f->clock, 10000);
 	assert_int_equal(rk_drift(&f->world, NULL, f->arena, &rows, &n, NULL), RK_UNHEALTHY);
-	OK(rk_drift_fix(&f->world, NULL, &op, &skipped, err));
-	assert_int_equal(skipped, 0);
+	OK(rk_drift_fix(&f->world, NULL, f->arena, &op, &left, &n_left, err));
+	assert_int_equal(n_left, 0);
 	OK(rk_drift(&f->world, NULL, f->arena, &rows, &n, err));
 	assert_consistent(f);
 	long calls = rk_sim_calls(f->world.sim);
-	OK(rk_drift_fix(&f->world, "a", &op, &skipped, err));
+	OK(rk_drift_fix(&f->world, "a", f->arena, &op, &left, &n_left, err));
 	assert_int_equal(op, 0);
 	assert_true(rk_sim_calls(f->world.sim) > calls);
 }
@@ -528,6 +566,8 @@ int main(void)
 		WITH_TWIN(a_dead_tray_does_not_hold_up_the_repair),
 		WITH_TWIN(a_repair_that_fails_leaves_the_vm_where_it_was),
 		WITH_TWIN(vms_are_turned_off_and_on),
+		WITH_TWIN(a_vm_that_is_as_wanted_is_left_alone_and_nothing_is_written),
+		WITH_TWIN(a_stop_whose_outcome_was_not_seen_is_unknown),
 		WITH_TWIN(a_guest_that_does_not_listen_is_turned_off_when_told),
 		WITH_TWIN(a_vm_that_slept_through_a_change_is_told_when_it_wakes),
 		WITH_TWIN(a_tray_in_use_can_be_cordoned),

@@ -16,7 +16,7 @@ struct model {
 	struct fixture actors[ACTORS];
 	char folder[256], state[300];
 	uint64_t seed;
-	char log[LOG][240];
+	char log[LOG][330];
 	long commands, refused, failed, left, waiting;
 };
 
@@ -170,6 +170,80 @@ static int do_restore(struct model *m, struct fixture *f, struct rk_err *err)
 	return n ? rk_tray_restore(&f->world, trays, n, &op, err) : 0;
 }
 
+static int do_rename(struct model *m, struct fixture *f, struct rk_err *err)
+{
+	const char *from = names[roll(m, NAMES)], *to = names[roll(m, NAMES)];
+	int64_t op;
+
+	note(m, "rename %s %s", from, to);
+	return rk_cluster_rename(&f->world, from, to, &op, err);
+}
+
+static void plant_fault(struct model *m, struct fixture *f);
+
+/* Something happens on the site without anybody asking racksh. Only what one look can see: a cluster that nobody works on. */
+static void damage(struct model *m, struct fixture *f)
+{
+	const struct rk_site *site = f->world.site;
+	int vm = site->n_vms ? (int)roll(m, (uint32_t)site->n_vms) : RK_NONE;
+
+	rk_sim_fault_clear(f->world.sim);
+	if (vm == RK_NONE || site->vms[vm].state != RK_VM_RUNNING || site->clusters[site->vms[vm].cluster].op)
+		return;
+	const struct rk_tray *tray = &site->trays[site->vms[vm].tray];
+	int part = 0;
+	while (site->nvl_partitions[part].rack != tray->rack || site->nvl_partitions[part].cluster != site->vms[vm].cluster)
+		part++;
+	const struct rk_cluster *c = &site->clusters[site->vms[vm].cluster];
+	const char *domain = rk_vm_domain_name(f->arena, rk_vm_host_name(&site->vms[vm]));
+	uint64_t gpu = site->gpus[tray->first_gpu + (int)roll(m, 4)].fabric_guid;
+	switch (roll(m, 4)) {
+	case 0:
+		OK(f->world.hv->ops->destroy(f->world.hv, site->vms[vm].tray, domain, err));
+		break;
+	case 1:
+		OK(f->world.nvl->ops->drop(f->world.nvl, tray->rack, site->nvl_partitions[part].id, gpu, err));
+		break;
+	case 2:
+		OK(f->world.ib->ops->set(f->world.ib, 0, site->ib_partitions[c->ib].pkey, c->name, NULL, 0, err));
+		break;
+	default:
+		OK(f->world.hv->ops->destroy(f->world.hv, site->vms[vm].tray, domain, err));
+		OK(f->world.hv->ops->undefine(f->world.hv, site->vms[vm].tray, domain, err));
+	}
+	rk_clock_sleep_ms(f->clock, 10000);
+}
+
+/* What failed halfway is found by the next look. */
+static void look_again(struct fixture *f)
+{
+	struct rk_drift_left *left;
+	size_t n;
+	int64_t op;
+
+	rk_sim_fault_clear(f->world.sim);
+	rk_clock_sleep_ms(f->clock, 10000);
+	OK(rk_world_refresh(&f->world, err));
+	OK(rk_drift_fix(&f->world, NULL, f->arena, &op, &left, &n, err));
+}
+
+static int do_drift(struct model *m, struct fixture *f, struct rk_err *err)
+{
+	struct rk_drift_left *left;
+	size_t n;
+	int64_t op;
+	int rc = rk_world_refresh(&f->world, err);
+
+	note(m, "drift --fix");
+	damage(m, f);
+	plant_fault(m, f);
+	if (!rc)
+		rc = rk_drift_fix(&f->world, NULL, f->arena, &op, &left, &n, err);
+	if (rc)
+		look_again(f);
+	return rc;
+}
+
 /* Somebody takes care of what is left, or waits. */
 static int do_op(struct model *m, struct fixture *f, struct rk_err *err)
 {
@@ -194,7 +268,8 @@ static int do_op(struct model *m, struct fixture *f, struct rk_err *err)
 static const struct {
 	int (*fn)(struct model *m, struct fixture *f, struct rk_err *err);
 	uint32_t weight;
-} commands[] = { { do_create, 5 }, { do_delete, 3 }, { do_resize, 5 }, { do_repair, 3 }, { do_power, 3 }, { do_cordon, 2 }, { do_restore, 1 }, { do_op, 4 } };
+} commands[] = { { do_create, 5 }, { do_delete, 3 }, { do_resize, 5 }, { do_repair, 3 }, { do_power, 3 }, { do_cordon, 2 }, { do_restore, 1 }, { do_op, 4 },
+		{ do_rename, 1 }, { do_drift, 2 } };
 
 static void plant_fault(struct model *m, struct fixture *f)
 {
@@ -223,7 +298,7 @@ static void command(struct model *m)
 	plant_fault(m, f);
 	int rc = commands[at].fn(m, f, &why);
 	if (rc)
-		snprintf(m->log[m->commands % LOG] + strlen(m->log[m->commands % LOG]), 80, ": %.70s", why.message ? why.message : "");
+		snprintf(m->log[m->commands % LOG] + strlen(m->log[m->commands % LOG]), 170, ": %.150s", why.message ? why.message : "");
 	rk_sim_fault_clear(f->world.sim);
 	if (rc == RK_BUG)
 		give_up(m, why.message);

@@ -1,0 +1,234 @@
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "provision/steps.h"
+
+/* What is there, was made by racksh and belongs to no cluster any more: taken away. Whether the store still knows nothing of it is asked just before,
+ * with the lane held: whoever reserved it since makes it anew only after this. */
+
+enum { SETTLE_MS = 2000 };
+
+static const char claimed[] = "claimed";
+
+/* The step's data says whether the store knows the object by now. */
+static int note_known(struct rk_step *step, bool known, int rc)
+{
+	step->data = known ? (void *)claimed : NULL;
+	return rc;
+}
+
+static int still_stray(const struct rk_step *step, struct rk_err *err)
+{
+	return step->data ? rk_err_set(err, RK_CONFLICT, "%s belongs to a cluster now", step->target) : 0;
+}
+
+/* ---- NVLink. Params: rack, id, name, home (GPUs of trays that are nobody's) ------------------------------------------------------------------ */
+
+static int nvl_prepare(struct rk_world *world, struct rk_step *step, struct rk_err *err)
+{
+	bool known = false;
+	int rc = rk_store_nvl_known(world->store, rk_param(step, "rack"), (int)rk_param_int(step, "id"), &known, err);
+
+	return note_known(step, known, rc);
+}
+
+/* *ret NULL: it is gone. */
+static int nvl_part(struct rk_world *world, struct rk_step *step, int *ret_rack, const struct rk_nvl_live **ret, struct rk_err *err)
+{
+	struct rk_nvl_live *parts;
+	size_t n = 0;
+
+	*ret = NULL;
+	*ret_rack = rk_find_rack(world->site, rk_param(step, "rack"));
+	if (*ret_rack < 0)
+		return rk_err_set(err, RK_NOT_FOUND, "no rack \"%s\" in the store", rk_param(step, "rack"));
+	int rc = world->nvl->ops->list(world->nvl, *ret_rack, step->arena, &parts, &n, err);
+	for (size_t i = 0; !rc && i < n; i++)
+		if (parts[i].id == (int)rk_param_int(step, "id"))
+			*ret = &parts[i];
+	return rc;
+}
+
+static int nvl_probe(struct rk_world *world, struct rk_step *step, int *ret, struct rk_err *err)
+{
+	const struct rk_nvl_live *part;
+	int rack, rc = nvl_part(world, step, &rack, &part, err);
+
+	if (rc)
+		return rc;
+	*ret = !part;
+	if (part && !rk_streq(part->name, rk_param(step, "name")))
+		return rk_err_set(err, RK_CONFLICT, "NVLink partition %s is called \"%s\" now, not \"%s\"", step->target, part->name ? part->name : "", rk_param(step, "name"));
+	return still_stray(step, err);
+}
+
+static int nvl_gone(struct rk_world *world, struct rk_step *step, int *ret, struct rk_err *err)
+{
+	const struct rk_nvl_live *part;
+	int rack, rc = nvl_part(world, step, &rack, &part, err);
+
+	*ret = !part;
+	return rc;
+}
+
+static int nvl_empty(struct rk_world *world, struct rk_step *step, int *ret, struct rk_err *err)
+{
+	const struct rk_nvl_live *part;
+	int rack, rc = nvl_part(world, step, &rack, &part, err);
+
+	*ret = !part || !part->n_gpus;
+	return rc;
+}
+
+static int nvl_empty_it(struct rk_world *world, struct rk_step *step, struct rk_err *err)
+{
+	const struct rk_nvl_live *part;
+	int rack, rc = nvl_part(world, step, &rack, &part, err);
+
+	for (size_t i = 0; !rc && part && i < part->n_gpus; i++)
+		rc = world->nvl->ops->drop(world->nvl, rack, part->id, part->gpus[i], err);
+	return rc ? rc : rk_wait_until(world, step, "the NVLink partition empty", nvl_empty, err);
+}
+
+/* 1: every GPU that goes home is in some partition. */
+static int nvl_home(struct rk_world *world, struct rk_step *step, bool add, int *ret, struct rk_err *err)
+{
+	struct rk_nvl_live *parts;
+	size_t n, n_home;
+	uint64_t *home = rk_param_guids(step, "home", &n_home);
+	int rack = rk_find_rack(world->site, rk_param(step, "rack")), rc = world->nvl->ops->list(world->nvl, rack, step->arena, &parts, &n, err);
+
+	*ret = 1;
+	for (size_t g = 0; !rc && g < n_home; g++) {
+		bool placed = false;
+		for (size_t i = 0; i < n && !placed; i++)
+			for (size_t k = 0; k < parts[i].n_gpus && !placed; k++)
+				placed = parts[i].gpus[k] == home[g];
+		*ret &= placed;
+		if (!placed && add)
+			rc = world->nvl->ops->add(world->nvl, rack, RK_NVL_DEFAULT, home[g], err);
+	}
+	return rc;
+}
+
+static int nvl_all_home(struct rk_world *world, struct rk_step *step, int *ret, struct rk_err *err)
+{
+	return nvl_home(world, step, false, ret, err);
+}
+
+static int nvl_remove(struct rk_world *world, struct rk_step *step, struct rk_err *err)
+{
+	const struct rk_nvl_live *part;
+	int rack, ignored, rc = still_stray(step, err);
+
+	if (!rc)
+		rc = nvl_empty_it(world, step, err);
+	/* The switch says that a GPU left before it has. */
+	rk_clock_sleep_ms(world->env.clock, SETTLE_MS);
+	if (!rc)
+		rc = nvl_part(world, step, &rack, &part, err);
+	if (!rc && part)
+		rc = world->nvl->ops->remove(world->nvl, rack, part->id, err);
+	if (!rc)
+		rc = rk_wait_until(world, step, "the NVLink partition to be gone", nvl_gone, err);
+	if (!rc)
+		rc = nvl_home(world, step, true, &ignored, err);
+	return rc ? rc : rk_wait_until(world, step, "the GPUs in the default NVLink partition", nvl_all_home, err);
+}
+
+/* ---- InfiniBand. Params: fabric, pkey --------------------------------------------------------------------------------------------------------- */
+
+static int ib_prepare(struct rk_world *world, struct rk_step *step, struct rk_err *err)
+{
+	bool known = false;
+	int rc = rk_store_ib_known(world->store, rk_param(step, "fabric"), (uint16_t)rk_param_int(step, "pkey"), &known, err);
+
+	return note_known(step, known, rc);
+}
+
+static int ib_part(struct rk_world *world, struct rk_step *step, int *ret_fabric, const struct rk_ib_live **ret, struct rk_err *err)
+{
+	struct rk_ib_live *parts;
+	size_t n = 0;
+
+	*ret = NULL;
+	*ret_fabric = rk_find_fabric(world->site, rk_param(step, "fabric"));
+	if (*ret_fabric < 0)
+		return rk_err_set(err, RK_NOT_FOUND, "no InfiniBand fabric \"%s\" in the store", rk_param(step, "fabric"));
+	int rc = world->ib->ops->list(world->ib, *ret_fabric, step->arena, &parts, &n, err);
+	for (size_t i = 0; !rc && i < n; i++)
+		if (parts[i].pkey == (uint16_t)rk_param_int(step, "pkey"))
+			*ret = &parts[i];
+	return rc;
+}
+
+/* Its members into `before`: once it is gone, nobody else knows whose tables must be without the key. */
+static int ib_probe(struct rk_world *world, struct rk_step *step, int *ret, struct rk_err *err)
+{
+	struct rk_str before RK_CLEANUP_STR = RK_STR_INIT;
+	const struct rk_ib_live *part;
+	struct rk_jw w;
+	int fabric, rc = ib_part(world, step, &fabric, &part, err);
+
+	if (rc)
+		return rc;
+	*ret = !part;
+	if (part && !part->ours)
+		return rk_err_set(err, RK_CONFLICT, "PKey 0x%04x is defined outside the section that racksh manages", part->pkey);
+	rk_jw_init(&w, &before, 0);
+	rk_jw_object(&w);
+	rk_jw_key(&w, "members");
+	rk_jw_array(&w);
+	for (size_t i = 0; part && i < part->n_members; i++)
+		rk_jw_hex64(&w, part->members[i].guid);
+	rk_jw_end(&w);
+	rk_jw_end(&w);
+	step->before = rk_arena_strdup(step->arena, rk_str_text(&before));
+	return still_stray(step, err);
+}
+
+/* A port that cannot be read is down, and gets its table from the configuration when it comes up. */
+static int ib_gone(struct rk_world *world, struct rk_step *step, int *ret, struct rk_err *err)
+{
+	RK_CLEANUP_JSON struct rk_json *before = NULL;
+	const char *text = step->before ? step->before : "{}";
+	const struct rk_ib_live *part;
+	unsigned key = (unsigned)rk_param_int(step, "pkey");
+	int fabric, rc = ib_part(world, step, &fabric, &part, err);
+
+	if (!rc)
+		rc = rk_json_parse("before", text, strlen(text), &before, err);
+	const struct rk_jnode *list = rc ? NULL : rk_jget(rk_json_root(before), "members");
+	size_t n = 0;
+	uint64_t *guids = rk_arena_array(step->arena, list ? list->n : 0, sizeof(*guids));
+	struct rk_ib_port *ports = rk_arena_array(step->arena, list ? list->n : 0, sizeof(*ports));
+	RK_JEACH(it, list)
+		n += rk_ju64(it, &guids[n]);
+	if (!rc)
+		rc = world->ib->ops->tables(world->ib, fabric, guids, n, step->arena, ports, err);
+	*ret = !part;
+	for (size_t i = 0; !rc && i < n; i++)
+		for (size_t k = 0; k < ports[i].n_pkeys; k++)
+			*ret &= (ports[i].pkeys[k] & 0x7fffu) != key;
+	return rc;
+}
+
+static int ib_remove(struct rk_world *world, struct rk_step *step, struct rk_err *err)
+{
+	const struct rk_ib_live *part;
+	int fabric, rc = still_stray(step, err);
+
+	if (!rc)
+		rc = ib_part(world, step, &fabric, &part, err);
+	if (!rc && part)
+		rc = world->ib->ops->set(world->ib, fabric, part->pkey, part->name, NULL, 0, err);
+	return rc ? rc : rk_wait_until(world, step, "the PKey to be gone", ib_gone, err);
+}
+
+const struct rk_step_kind rk_stray_steps[] = {
+	{ .name = "nvl.remove", .summary = "remove the NVLink partition that no cluster has", .deadline_ms = 60000, .prepare = nvl_prepare, .probe = nvl_probe, .apply = nvl_remove },
+	{ .name = "ib.remove", .summary = "remove the PKey that no cluster has", .deadline_ms = 30000, .prepare = ib_prepare, .probe = ib_probe, .apply = ib_remove },
+	{ .name = NULL },
+};
