@@ -99,6 +99,11 @@ static char *rate_key(const struct rk_sim *sim, const struct place *p)
 	return plain_key(sim, p, "rate");
 }
 
+static char *cable_key(const struct rk_sim *sim, const struct place *p)
+{
+	return plain_key(sim, p, "cable");
+}
+
 /* The number is there for the form only: a guest has one IMEX. */
 static char *imex_key(const struct rk_sim *sim, const struct place *p)
 {
@@ -169,6 +174,7 @@ static const struct word {
 	{ "leak", true, false, 0, 0, leak_key, wet_value },
 	{ "leak-dry", true, false, 0, 0, leak_key, no_value },
 	{ "link-rate", false, true, 0, RATE_MAX, rate_key, rate_value },
+	{ "cable-slow", false, true, 0, 99, cable_key, rate_value },
 	{ "gpu-slow", true, true, 0, 99, slow_key, rate_value },
 	{ "gpu-xid", true, true, 0, 1000, xid_key, rate_value },
 	{ "gpu-remap", true, false, 0, 0, remap_key, one_value },

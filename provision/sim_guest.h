@@ -22,3 +22,7 @@ int rk_sim_gpu_speed(const struct rk_sim_guest *g, int gpu, bool nvlink);
 /* A tool that measures: prints, and returns its exit status. NULL when the twin has no such tool. */
 typedef int rk_sim_tool(const struct rk_sim_guest *g, const char *command);
 rk_sim_tool *rk_sim_measure(const char *command);
+/* sim_collective.c: those that other guests take part in. */
+rk_sim_tool rk_sim_write_bw, rk_sim_collective;
+/* A few parts per thousand that differ from place to place and stay the same: real numbers are never all equal. */
+double rk_sim_spread(const struct rk_sim_guest *g, int salt);

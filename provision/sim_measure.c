@@ -11,11 +11,9 @@ enum { LINKS = 18 };
 #define D2D 768.6
 #define GEMM 1850.2
 #define ALLREDUCE 685.2
-#define RDMA_PART 0.942 /* of the port rate */
 #define DRIVE 6900000000.0
 
-/* A few parts per thousand that differ from place to place and stay the same: real numbers are never all equal. */
-static double spread(const struct rk_sim_guest *g, int salt)
+double rk_sim_spread(const struct rk_sim_guest *g, int salt)
 {
 	unsigned h = (unsigned)(g->tray->first_gpu + 1) * 2654435761u + (unsigned)salt * 40503u;
 
@@ -119,7 +117,7 @@ static int allreduce(const struct rk_sim_guest *g, const char *command)
 			    rk_sim_gpu_pci(g, i));
 	rk_str_add(g->out, "#\n#       size         count      type   redop    root     time   algbw   busbw #wrong     time   algbw   busbw #wrong\n");
 	for (int power = FIRST; power <= LAST; power++) {
-		double bytes = (double)(1ull << power), busbw = ALLREDUCE * spread(g, power) * slowest(g) / 100 * (1 - 0.02 * (LAST - power));
+		double bytes = (double)(1ull << power), busbw = ALLREDUCE * rk_sim_spread(g, power) * slowest(g) / 100 * (1 - 0.02 * (LAST - power));
 		double algbw = busbw * ranks / (2.0 * (ranks - 1)), us = bytes / algbw / 1000;
 		rk_str_addf(g->out, "%12.0f %13.0f     float     sum      -1 %9.1f %7.2f %7.2f      0 %9.1f %7.2f %7.2f      0\n", bytes, bytes / 4, us, algbw,
 			    busbw, us, algbw, busbw);
@@ -140,7 +138,7 @@ static void matrix(const struct rk_sim_guest *g, const char *name, double value,
 			if (pairs && row == column)
 				rk_str_addf(g->out, "%s\"N/A\"", column ? ", " : "");
 			else
-				rk_str_addf(g->out, "%s\"%.2f\"", column ? ", " : "", value * spread(g, column + row) * (a < b ? a : b) / 100);
+				rk_str_addf(g->out, "%s\"%.2f\"", column ? ", " : "", value * rk_sim_spread(g, column + row) * (a < b ? a : b) / 100);
 		}
 		rk_str_add(g->out, "]");
 	}
@@ -167,7 +165,7 @@ static int gemm(const struct rk_sim_guest *g, const char *command)
 	(void)command;
 	for (int i = 0; i < g->tray->n_gpus; i++)
 		rk_str_addf(g->out, "Device %d NVIDIA GB300\nMax Time: 60s\nGFlops:%.4e Time: 60.01s\n", i,
-			    GEMM * 1000 * spread(g, i) * rk_sim_gpu_speed(g, i, false) / 100);
+			    GEMM * 1000 * rk_sim_spread(g, i) * rk_sim_gpu_speed(g, i, false) / 100);
 	return 0;
 }
 
@@ -179,30 +177,8 @@ static int fio(const struct rk_sim_guest *g, const char *command)
 	rk_str_add(g->out, "{\"fio version\": \"fio-3.36\", \"jobs\": [");
 	for (int i = 0; i < g->tray->n_nvme; i++)
 		rk_str_addf(g->out, "%s{\"jobname\": \"nvme%dn1\", \"error\": 0, \"read\": {\"bw_bytes\": %.0f, \"iops\": %.1f}, \"write\": {\"bw_bytes\": 0, \"iops\": 0}}",
-			    i ? ", " : "", i, DRIVE * spread(g, i), DRIVE * spread(g, i) / 1048576);
+			    i ? ", " : "", i, DRIVE * rk_sim_spread(g, i), DRIVE * rk_sim_spread(g, i) / 1048576);
 	rk_str_add(g->out, "]}\n");
-	return 0;
-}
-
-static int rail_of(const char *command)
-{
-	const char *at = strstr(command, "rail=");
-
-	return at ? atoi(at + strlen("rail=")) : 0;
-}
-
-/* The client's side; the server's prints nothing that is read. */
-static int write_bw(const struct rk_sim_guest *g, const char *command)
-{
-	int rail = rail_of(command);
-
-	if (rail < 0 || rail >= g->tray->n_hcas || !rk_sim_rail_up(g, rail)) {
-		rk_str_add(g->out, " Port number 1 state is Down\n Couldn't set the link layer\nFailed status 12: wr_id 0 syndrom 0x81\n");
-		return 1;
-	}
-	rk_str_addf(g->out, "{\n\"test_info\": {\n\"test\": \"RDMA_Write_BW_Test\",\n\"Device\": \"mlx5_%d\",\n\"Number_of_qps\": 4\n},\n\"results\": {\n\"MsgSize\": 8388608,\n"
-			    "\"n_iterations\": 20000,\n\"BW_peak\": 0.00,\n\"BW_average\": %.2f,\n\"MsgRate\": 0.0112\n}\n}\n",
-		    rail, rk_sim_rate(g, rail) * RDMA_PART * spread(g, rail));
 	return 0;
 }
 
@@ -212,8 +188,8 @@ rk_sim_tool *rk_sim_measure(const char *command)
 		const char *text;
 		rk_sim_tool *tool;
 	} rows[] = {
-		{ "numactl -H", numactl }, { "dcgmi diag", dcgm }, { "all_reduce_perf", allreduce }, { "nvbandwidth -j", nvbandwidth },
-		{ "ubergemm", gemm }, { "ib_write_bw", write_bw }, { "fio --readonly", fio },
+		{ "numactl -H", numactl }, { "dcgmi diag", dcgm }, { "mpirun", rk_sim_collective }, { "all_reduce_perf", allreduce }, { "nvbandwidth -j", nvbandwidth },
+		{ "ubergemm", gemm }, { "ib_write_bw", rk_sim_write_bw }, { "fio --readonly", fio },
 	};
 
 	for (size_t i = 0; i < RK_ARRAY_SIZE(rows); i++) {

@@ -1,5 +1,4 @@
-/* Measurements: nccl-tests, nvbandwidth, perftest, fio, GEMM. */
-#include <math.h>
+/* Measurements: nvbandwidth, perftest, fio, GEMM. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -9,7 +8,7 @@
 
 enum { GPUS_MAX = 16, WORDS_MAX = 24 };
 
-static size_t split(char *line, char **words, size_t max)
+size_t rk_words(char *line, char **words, size_t max)
 {
 	char *save = NULL;
 	size_t n = 0;
@@ -24,8 +23,7 @@ static bool full_number(const char *s, double *ret)
 	return rk_parse_double(s, ret);
 }
 
-/* First of the texts that occurs in stdout or stderr, or NULL. */
-static const char *found_text(const struct rk_evidence *evidence, struct rk_arena *arena, const char *const *texts, size_t n)
+const char *rk_found_text(const struct rk_evidence *evidence, struct rk_arena *arena, const char *const *texts, size_t n)
 {
 	const char *streams[] = { rk_clean(arena, evidence->out, evidence->out_len),
 				  rk_clean(arena, evidence->err, evidence->err_len < 1 << 20 ? evidence->err_len : 1 << 20) };
@@ -37,94 +35,6 @@ static const char *found_text(const struct rk_evidence *evidence, struct rk_aren
 		}
 	}
 	return NULL;
-}
-
-struct nccl {
-	double size, algbw, busbw, wrong;
-	bool row, wrong_known, concluded, bounds_failed;
-	int listed; /* highest "Rank N" + 1 */
-};
-
-/* size count type redop root time algbw busbw #wrong time algbw busbw #wrong: the largest size counts, out of place. */
-static void nccl_row(struct nccl *n, char **w, size_t count)
-{
-	double size, algbw, busbw;
-
-	if (count < 9 || !full_number(w[0], &size) || !full_number(w[6], &algbw) || !full_number(w[7], &busbw))
-		return;
-	double wrong = 0, in_place = 0;
-	bool known = full_number(w[8], &wrong);
-	if (count >= 13 && full_number(w[12], &in_place))
-		wrong += in_place;
-	n->wrong += wrong;
-	n->wrong_known |= known;
-	if (!n->row || size >= n->size) {
-		n->size = size;
-		n->algbw = algbw;
-		n->busbw = busbw;
-	}
-	n->row = true;
-}
-
-static void nccl_line(struct nccl *n, char *line, bool cut)
-{
-	char *words[WORDS_MAX];
-	const char *rank = strstr(line, "Rank ");
-
-	if (*line == '#') {
-		if (rank && strstr(line, " device ")) {
-			int number = atoi(rank + 5);
-			n->listed = number + 1 > n->listed && number >= 0 && number < 100000 ? number + 1 : n->listed;
-		}
-		n->concluded |= strstr(line, "concluded") != NULL;
-		n->bounds_failed |= strstr(line, "Out of bounds values") && strstr(line, "FAILED");
-		return;
-	}
-	if (!cut)
-		nccl_row(n, words, split(line, words, WORDS_MAX));
-}
-
-static void nccl_emit(struct rk_metrics *m, const struct nccl *n)
-{
-	if (n->wrong_known || n->bounds_failed)
-		rk_metric_number(m, "nccl.wrong", "", n->wrong > 0 ? n->wrong : n->bounds_failed);
-	else
-		rk_metric_absent(m, "nccl.wrong", "", n->row ? "not checked (-c 0)" : "no result row");
-	if (!n->row || !n->concluded) {
-		rk_metric_absent(m, "nccl.busbw", "", n->row ? "incomplete: the run has no final lines" : "no result row");
-		return;
-	}
-	rk_metric_number(m, "nccl.busbw", "", n->busbw);
-	rk_metric_number(m, "nccl.size", "", n->size);
-	/* busbw/algbw of an all-reduce is 2(n-1)/n. */
-	double ratio = n->algbw > 0 ? n->busbw / n->algbw : 0;
-	if (ratio <= 0 || ratio >= 2)
-		return;
-	double ranks = round(2 / (2 - ratio));
-	rk_metric_number(m, "nccl.ranks", "", ranks);
-	/* Above some 100 ranks the printed digits cannot tell neighbours apart. */
-	if (n->listed && ranks <= 100)
-		rk_metric_number(m, "nccl.missing_ranks", "", n->listed - ranks);
-}
-
-void rk_parse_nccl(const struct rk_evidence *evidence, struct rk_metrics *ret)
-{
-	static const char *const mnnvl[] = { "available but not working on this system" };
-	static const char *const failed[] = { "Test NCCL failure", "Test CUDA failure", "unhandled system error", "NCCL WARN Cuda failure" };
-	char *at = rk_clean(ret->arena, evidence->out, evidence->out_len), *line;
-	struct nccl n = { 0 };
-	bool cut = false;
-
-	if (found_text(evidence, ret->arena, mnnvl, RK_ARRAY_SIZE(mnnvl)))
-		rk_metric_text(ret, "nccl.error", "", "multi-node NVLink is not working: IMEX channel");
-	else if (found_text(evidence, ret->arena, failed, RK_ARRAY_SIZE(failed)))
-		rk_metric_text(ret, "nccl.error", "", "the run failed");
-	while ((line = rk_next_line(&at, &cut)) != NULL)
-		nccl_line(&n, rk_trim(line), cut);
-	if (n.row || n.listed || n.concluded)
-		nccl_emit(ret, &n);
-	if (n.row && n.concluded && !rk_metric_find(ret, "nccl.error", ""))
-		rk_metric_text(ret, "nccl.error", "", "none");
 }
 
 struct matrix {
@@ -222,7 +132,7 @@ static void nvbw_text(const struct rk_evidence *evidence, struct rk_metrics *m)
 			name = NULL;
 			continue;
 		}
-		size_t n = name ? split(line, words, WORDS_MAX) : 0;
+		size_t n = name ? rk_words(line, words, WORDS_MAX) : 0;
 		/* A row begins with its number and its values have a point; the head line has whole numbers only. */
 		if (n < 2 || x.rows == GPUS_MAX || strcspn(words[0], "0123456789") || (!strchr(words[1], '.') && strcmp(words[1], "N/A")))
 			continue;
@@ -242,7 +152,7 @@ static void nvbw_text(const struct rk_evidence *evidence, struct rk_metrics *m)
 void rk_parse_nvbandwidth(const struct rk_evidence *evidence, struct rk_metrics *ret)
 {
 	static const char *const failed[] = { "CUDA_ERROR_SYSTEM_NOT_READY", "CUDA_ERROR_" };
-	const char *error = found_text(evidence, ret->arena, failed, RK_ARRAY_SIZE(failed));
+	const char *error = rk_found_text(evidence, ret->arena, failed, RK_ARRAY_SIZE(failed));
 	bool cut;
 
 	if (error)
@@ -321,7 +231,7 @@ static void write_bw_line(struct rk_metrics *m, struct write_bw *w, char *line, 
 	}
 	if (w->factor <= 0 || cut)
 		return;
-	size_t n = split(line, words, WORDS_MAX);
+	size_t n = rk_words(line, words, WORDS_MAX);
 	if (n < 4 || !full_number(words[0], &size) || !full_number(words[3], &average) || size < w->best_size)
 		return;
 	w->row = true;
@@ -334,7 +244,7 @@ void rk_parse_ib_write_bw(const struct rk_evidence *evidence, struct rk_metrics 
 	static const char *const failed[] = { "Completion with error", "Did not detect devices", "Unable to find the Infiniband", "Failed status" };
 	static const char *const said[] = { "completion error: cable, PKey or service level", "no InfiniBand device", "no InfiniBand device",
 					    "completion error: cable, PKey or service level" };
-	const char *error = found_text(evidence, ret->arena, failed, RK_ARRAY_SIZE(failed));
+	const char *error = rk_found_text(evidence, ret->arena, failed, RK_ARRAY_SIZE(failed));
 	char *at = rk_clean(ret->arena, evidence->out, evidence->out_len), *line;
 	struct write_bw w = { 0 };
 	bool cut = false;

@@ -77,6 +77,41 @@ static const char *wanted_partition(struct rk_judge *j, const char *cause, const
 	return nvlink && partition ? rk_arena_printf(j->arena, " in NVLink partition %d", partition) : "";
 }
 
+/* Rail of the port that a value is about ("dev=mlx5_1: 378.12"): by the port GUID that the same target showed for the device. -1: not known. */
+static int rail_of(const struct rk_judge *j, size_t target, const char *value)
+{
+	const struct rk_target_metrics *t = &j->targets[target];
+	const struct rk_expect *e = &t->target->expect;
+	size_t n = value && rk_starts_with(value, "dev=") ? strcspn(value, ":,") : 0;
+
+	for (size_t i = 0; n && i < t->target->n_evidence; i++) {
+		const struct rk_metric *first;
+		size_t count = rk_metrics_range(&t->of[i], "ib.guid", &first);
+		for (size_t k = 0; k < count; k++) {
+			uint64_t guid;
+			if (strlen(first[k].label) != n || strncmp(first[k].label, value, n) != 0 || !rk_parse_u64(first[k].text, &guid))
+				continue;
+			for (size_t r = 0; r < e->n_port_guids; r++)
+				if (e->port_guids[r] == guid)
+					return (int)r;
+		}
+	}
+	return -1;
+}
+
+/* What to pull: "; cable r01-t03 rail 1 to leaf-2 port 7". Of a fault of one target only. */
+static const char *cable(const struct rk_judge *j, enum cause cause, const struct bucket *b)
+{
+	const struct rk_target *t = j->targets[b->targets[0]].target;
+	int rail = cause == IB_LINK && b->n == 1 ? rail_of(j, b->targets[0], b->value) : -1;
+
+	if (rail < 0)
+		return "";
+	if (!t->expect.leaves[rail])
+		return rk_arena_printf(j->arena, "; cable of %s rail %d", t->tray ? t->tray : t->name, rail);
+	return rk_arena_printf(j->arena, "; cable %s rail %d to %s port %d", t->tray ? t->tray : t->name, rail, t->expect.leaves[rail], t->expect.leaf_ports[rail]);
+}
+
 static void add(struct causes *c, const struct rk_rule *rule, enum cause cause, const struct bucket *b)
 {
 	struct rk_judge *j = c->j;
@@ -85,9 +120,9 @@ static void add(struct causes *c, const struct rk_rule *rule, enum cause cause, 
 	if (c->report->n_root_causes == CAUSES_MAX)
 		return;
 	c->report->root_causes[c->report->n_root_causes++] =
-		rk_arena_printf(j->arena, "%s: %s%s: %s (found %s, expected %s)%s", causes[cause].words, where(j, b->targets, b->n),
+		rk_arena_printf(j->arena, "%s: %s%s: %s (found %s, expected %s)%s%s", causes[cause].words, where(j, b->targets, b->n),
 				wanted_partition(j, rule->cause, b), rule->message ? rule->message : rule->id, b->value ? b->value : "nothing",
-				b->expected ? b->expected : "otherwise", hint);
+				b->expected ? b->expected : "otherwise", hint, cable(j, cause, b));
 }
 
 static void note(struct causes *c, enum cause cause, size_t target)
@@ -101,6 +136,11 @@ static bool explained(const struct causes *c, const struct rk_rule *rule, enum c
 {
 	unsigned known = causes[cause].domain ? c->domain[c->domain_of[target]] : c->target[target];
 
+	/* One sick tray slows its whole rack, and each rack that is measured with it. */
+	if (rk_starts_with(rule->id, "act.nccl.domain"))
+		return c->domain[c->domain_of[target]] != 0;
+	if (rk_starts_with(rule->id, "act.nccl.racks"))
+		return c->report->n_root_causes > 0;
 	if (rk_starts_with(rule->id, "act."))
 		return c->target[target] || (c->domain[c->domain_of[target]] & NVLINK_CHAIN);
 	return (known & causes[cause].after) != 0;

@@ -7,6 +7,7 @@
 
 #include "inventory/base/str.h"
 #include "provision/health/collect.h"
+#include "provision/health/rules.h"
 
 /* A probe may take a minute, or PATIENCE times as long as it usually does. */
 enum { PROBE_SECONDS = 60, PATIENCE = 5, PROBES_MAX = RK_COLLECTORS_MAX };
@@ -231,9 +232,12 @@ static void fill_expect(const struct rk_site *site, const struct rk_vm *vm, stru
 	e->gpus = tray->n_gpus;
 	e->rails = tray->n_hcas;
 	for (int i = 0; i < tray->n_hcas && i < RK_RAILS_MAX; i++) {
-		uint64_t guid = site->hcas[tray->first_hca + i].port_guid;
-		if (guid)
-			e->port_guids[e->n_port_guids++] = guid;
+		const struct rk_hca *hca = &site->hcas[tray->first_hca + i];
+		if (!hca->port_guid)
+			continue;
+		e->leaves[e->n_port_guids] = hca->leaf;
+		e->leaf_ports[e->n_port_guids] = hca->leaf_port;
+		e->port_guids[e->n_port_guids++] = hca->port_guid;
 	}
 	/* A part of them would make faults of the others. */
 	if (e->n_port_guids < (size_t)tray->n_hcas)
@@ -259,17 +263,23 @@ static void describe(const struct rk_site *site, int vm_at, size_t n_probes, str
 	fill_expect(site, vm, &t->expect);
 }
 
-/* Measurements take minutes: say how many before they begin. They run one after another on each target, and on all targets at once. */
-static void announce(struct rk_world *world, const struct plan *plan, size_t n)
+/* Measurements take minutes: say how many before they begin. Those of one target run one after another, and on all targets at once; those that need
+ * several targets come after them, kind after kind, so that none disturbs another. */
+static void announce(struct rk_world *world, const struct plan *plan, const struct rk_target *targets, size_t n)
 {
 	enum { WORTH_SAYING = 60 };
 	int jobs = world->jobs > 0 ? world->jobs : 64;
 	size_t turns = (n + (size_t)jobs - 1) / (size_t)jobs;
+	int rails = 0, together = rk_nccl_seconds(plan->level, targets, n);
 	char text[96];
 
-	if (!world->progress || world->sim || plan->estimate < WORTH_SAYING)
+	for (size_t i = 0; i < n; i++)
+		rails = targets[i].expect.rails > rails ? targets[i].expect.rails : rails;
+	if (rk_texts_have(plan->level, "ib-write-bw"))
+		together += rk_pairs_seconds(n, rails);
+	if (!world->progress || world->sim || plan->estimate + together < WORTH_SAYING)
 		return;
-	snprintf(text, sizeof(text), "measuring %zu targets takes about %zu minutes", n, (turns * (size_t)plan->estimate + 59) / 60);
+	snprintf(text, sizeof(text), "measuring %zu targets takes about %zu minutes", n, (turns * (size_t)plan->estimate + (size_t)together + 59) / 60);
 	world->progress(world->progress_ctx, text);
 }
 
@@ -286,7 +296,7 @@ int rk_collect(struct rk_world *world, const struct rk_hprofile *profile, const 
 		describe(world->site, vms[i], plan.n, arena, &job.targets[i]);
 		job.arenas[i] = rk_arena_new();
 	}
-	announce(world, &plan, n);
+	announce(world, &plan, job.targets, n);
 	rk_fanout(n, world->jobs > 0 ? world->jobs : 64, collect_one, &job);
 	for (size_t i = 0; i < n; i++)
 		rk_arena_adopt(arena, job.arenas[i]);
@@ -294,6 +304,7 @@ int rk_collect(struct rk_world *world, const struct rk_hprofile *profile, const 
 	rk_collect_bmc(world, plan.level, vms, n, arena, job.targets);
 	if (rk_texts_have(plan.level, "ib-write-bw"))
 		rk_collect_pairs(world, vms, n, arena, job.targets);
+	rk_collect_nccl(world, plan.level, vms, n, arena, job.targets);
 	rk_str_clear(&plan.script);
 	*ret = job.targets;
 	return 0;

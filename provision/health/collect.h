@@ -1,10 +1,25 @@
-/* Private to provision/health/collect*.c: parts of rk_collect. */
+/* Private to provision/health: parts of rk_collect. */
 #pragma once
-#include "provision/health/rules.h"
+#include "provision/health/health.h"
 
-enum { RK_COLLECT_MORE = 4 }; /* answers that are not from a shell on the target */
+struct rk_texts;
+
+enum { RK_COLLECT_MORE = 6 }; /* answers that are not from one shell on one target */
 
 /* leak and power, from the management controllers of the targets' trays, where there are any. Room for RK_COLLECT_MORE more answers. */
 void rk_collect_bmc(struct rk_world *world, const struct rk_texts *level, const int *vms, size_t n, struct rk_arena *arena, struct rk_target *targets);
 /* ib-write-bw between pairs of the targets: rounds in which every target has one partner, so that no two measurements share a port. */
 void rk_collect_pairs(struct rk_world *world, const int *vms, size_t n, struct rk_arena *arena, struct rk_target *targets);
+/* nccl-domain over all targets of each rack, then nccl-racks over pairs of racks in rounds: no rack is in two at once. Every target of a rack keeps
+ * what was measured with it. */
+void rk_collect_nccl(struct rk_world *world, const struct rk_texts *level, const int *vms, size_t n, struct rk_arena *arena, struct rk_target *targets);
+/* Seconds these usually take. */
+int rk_pairs_seconds(size_t n, int rails);
+int rk_nccl_seconds(const struct rk_texts *level, const struct rk_target *targets, size_t n);
+
+/* Partner of i in a round of n (even): each round pairs everybody once, no pair comes twice in n - 1 rounds. */
+size_t rk_round_partner(size_t i, size_t round, size_t n);
+/* Rounds after which everybody of n has met two others (all others, when there are fewer). */
+size_t rk_rounds(size_t n);
+/* One script on one VM, over a connection of its own. */
+int rk_measure_on(struct rk_world *world, int vm, const char *text, int seconds, struct rk_ssh_result *result);

@@ -5,6 +5,7 @@
 
 #include "provision/bmc.h"
 #include "provision/health/collect.h"
+#include "provision/health/rules.h"
 
 static bool has_bmc(const struct rk_world *world, int tray)
 {

@@ -47,6 +47,8 @@ static const struct rk_collector collectors[] = {
 	{ "dmesg-xid", "dmesg", rk_parse_dmesg_xid, 0 },
 	{ "dcgm-diag", "dcgmi diag -r 2 -j", rk_parse_dcgm_diag, 150 },
 	{ "nccl-allreduce", "all_reduce_perf -b 1G -e 16G -f 2 -g 4 -c 1", rk_parse_nccl, 90 },
+	{ "nccl-domain", NULL, rk_parse_nccl_domain, 0 }, /* these two need all VMs of one rack or two: nccl_rounds.c */
+	{ "nccl-racks", NULL, rk_parse_nccl_racks, 0 },
 	{ "nvbandwidth", "nvbandwidth -j -t host_to_device_memcpy_ce device_to_host_memcpy_ce device_to_device_memcpy_read_ce -i 10",
 	  rk_parse_nvbandwidth, 60 },
 	{ "ib-write-bw", NULL, rk_parse_ib_write_bw, 0 }, /* needs a partner: pairs.c runs it */

@@ -25,6 +25,23 @@ static bool safe_name(const char *name)
 	return strspn(name, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._-") == n;
 }
 
+static void write_leaves(struct rk_jw *w, const struct rk_expect *e)
+{
+	bool any = false;
+
+	for (size_t i = 0; i < e->n_port_guids; i++)
+		any |= e->leaves[i] != NULL;
+	if (!any)
+		return;
+	rk_jw_key(w, "leaves");
+	rk_jw_array(w);
+	for (size_t i = 0; i < e->n_port_guids; i++) {
+		char *text RK_CLEANUP_FREE = e->leaves[i] ? rk_xasprintf("%s/%d", e->leaves[i], e->leaf_ports[i]) : NULL;
+		rk_jw_str(w, text);
+	}
+	rk_jw_end(w);
+}
+
 static void write_expect(struct rk_jw *w, const struct rk_expect *e)
 {
 	rk_jw_key(w, "expect");
@@ -54,6 +71,7 @@ static void write_expect(struct rk_jw *w, const struct rk_expect *e)
 		for (size_t i = 0; i < e->n_port_guids; i++)
 			rk_jw_hex64(w, e->port_guids[i]);
 		rk_jw_end(w);
+		write_leaves(w, e);
 	}
 	const struct {
 		const char *key;
@@ -204,6 +222,27 @@ static void read_guids(struct rk_diags *diags, const struct rk_jnode *node, stru
 	}
 }
 
+/* ["leaf-1/12", null]: in the order of the port GUIDs. */
+static void read_leaves(struct rk_diags *diags, const struct rk_jnode *node, struct rk_arena *arena, struct rk_expect *e)
+{
+	size_t n = 0;
+
+	RK_JEACH(item, node) {
+		char *text = rk_arena_strdup(arena, rk_jstr(item)), *slash = text ? strrchr(text, '/') : NULL;
+		uint64_t port;
+		if (n == RK_RAILS_MAX || (item->type != RK_JNULL && (!slash || !rk_parse_u64(slash + 1, &port) || port > 1024))) {
+			rk_diag_at(diags, item, RK_AT_VALUE, "expected at most %d texts \"LEAF/PORT\"", RK_RAILS_MAX);
+			return;
+		}
+		if (slash) {
+			*slash = '\0';
+			e->leaves[n] = text;
+			e->leaf_ports[n] = (int)port;
+		}
+		n++;
+	}
+}
+
 static void read_int(struct rk_diags *diags, const struct rk_jnode *object, const char *key, uint64_t max, int *ret)
 {
 	const struct rk_jnode *node = rk_jget(object, key);
@@ -240,6 +279,7 @@ static void read_target(struct rk_diags *diags, const struct rk_jnode *node, str
 	read_int(diags, expect, "rate_gbps", 100000, &t->expect.rate_gbps);
 	read_pkeys(diags, rk_jget(expect, "pkeys"), &t->expect);
 	read_guids(diags, rk_jget(expect, "port_guids"), &t->expect);
+	read_leaves(diags, rk_jget(expect, "leaves"), arena, &t->expect);
 }
 
 /* One file of an answer; links and special files are not followed: evidence is plain files. */

@@ -40,6 +40,7 @@ struct rk_expect {
 	uint16_t pkeys[8]; size_t n_pkeys; /* 15 bit */
 	int gpus, rails;
 	uint64_t port_guids[RK_RAILS_MAX]; size_t n_port_guids; /* of the tray's HCA ports, rail by rail; 0 = not known */
+	const char *leaves[RK_RAILS_MAX]; int leaf_ports[RK_RAILS_MAX]; /* where the cable of each of these ports ends; NULL = not known */
 	int rate_gbps;                    /* InfiniBand port rate; 0 = what the health profile says */
 	bool no_pkeys;                    /* known to be in no tenant's partition (a free tray); else an empty list says nothing */
 	bool pkey_limited;                /* the tenant's ports are limited members of their own key */

@@ -1,5 +1,6 @@
 /* RDMA between pairs: which cable is slow shows only when each port has had more than one partner. Rounds of disjoint pairs; a port keeps its
- * best result, so that a slow partner costs it nothing and only a port that is slow with everybody stands out. */
+ * best result, so that a slow partner costs it nothing and only a port that is slow with everybody stands out. Those play once more, against a
+ * good one. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -8,10 +9,11 @@
 #include "provision/health/collect.h"
 #include "provision/health/parse.h"
 
-enum { ROUNDS = 2, PORT = 18515, SERVER_SECONDS = 40, CLIENT_SECONDS = 30 };
+enum { ROUNDS = 2, ROUNDS_MORE = 3, PORT = 18515, SERVER_SECONDS = 40, CLIENT_SECONDS = 30, USUAL_SECONDS = 8, DECIDERS_MAX = 8, NOBODY = -1 };
+#define SUSPECT 0.95 /* of the best of its rail: below that a port plays once more, against a good one */
 
 /* Partner of i in a round, by the circle method; n is even. Each round pairs everybody once, no pair comes twice in n - 1 rounds. */
-static size_t partner(size_t i, size_t round, size_t n)
+size_t rk_round_partner(size_t i, size_t round, size_t n)
 {
 	size_t last = n - 1, at;
 
@@ -23,6 +25,14 @@ static size_t partner(size_t i, size_t round, size_t n)
 	return at;
 }
 
+/* With an odd number one rests in each round: a third one gives everybody two partners. Of four, two that are good have to meet. */
+size_t rk_rounds(size_t n)
+{
+	size_t want = n % 2 || n == 4 ? ROUNDS_MORE : ROUNDS, most = n + n % 2 - 1;
+
+	return want < most ? want : most;
+}
+
 struct side {
 	int status;              /* of the client; -1 = not run */
 	char *out, *err;         /* malloc'ed */
@@ -31,8 +41,9 @@ struct side {
 struct pairs {
 	struct rk_world *world;
 	const int *vms;
-	size_t n, even, round;
+	size_t n;
 	int rails;
+	long *partner;           /* per target in this round, or NOBODY */
 	struct side *best;       /* [target][rail] */
 };
 
@@ -50,7 +61,7 @@ static const char *command(struct rk_arena *arena, int rail, const char *server)
 				      "[ $rc = 1 ] || break; sleep 1; done; cat \"$f\"; rm -f \"$f\"; exit $rc", set, CLIENT_SECONDS, tool, server);
 }
 
-static int run(struct rk_world *world, int vm, const char *text, struct rk_ssh_result *result)
+int rk_measure_on(struct rk_world *world, int vm, const char *text, int seconds, struct rk_ssh_result *result)
 {
 	const char *argv[] = { "sh", "-c", text, NULL };
 	struct rk_err err RK_CLEANUP_ERR = RK_ERR_INIT;
@@ -58,7 +69,7 @@ static int run(struct rk_world *world, int vm, const char *text, struct rk_ssh_r
 	int rc = rk_vm_connect(world, vm, &conn, &err);
 
 	if (!rc) {
-		rk_vm_limit(conn, (SERVER_SECONDS + 10) * 1000, (SERVER_SECONDS + 10) * 1000);
+		rk_vm_limit(conn, seconds * 1000, seconds * 1000);
 		rc = rk_vm_run(conn, argv, result, &err);
 	}
 	rk_vm_close(conn);
@@ -78,7 +89,7 @@ static void one_end(void *ctx, size_t i)
 {
 	struct duel *d = ctx;
 
-	d->rc[i] = run(d->world, d->vm[i], d->text[i], &d->result[i]);
+	d->rc[i] = rk_measure_on(d->world, d->vm[i], d->text[i], SERVER_SECONDS + 10, &d->result[i]);
 }
 
 static double measured(struct rk_arena *arena, const char *out)
@@ -104,6 +115,11 @@ static void keep(struct side *best, int status, const struct rk_ssh_result *resu
 	*best = (struct side){ status, rk_xstrdup(rk_str_text(&result->out)), rk_xstrdup(rk_str_text(&result->err)), gbps };
 }
 
+static struct side *side_of(const struct pairs *p, size_t target, int rail)
+{
+	return &p->best[target * (size_t)p->rails + (size_t)rail];
+}
+
 static void one_duel(const struct pairs *p, size_t client, size_t server, int rail)
 {
 	RK_CLEANUP_ARENA struct rk_arena *arena = rk_arena_new();
@@ -113,23 +129,106 @@ static void one_duel(const struct pairs *p, size_t client, size_t server, int ra
 
 	rk_fanout(2, 2, one_end, &d);
 	if (!d.rc[1])
-		keep(&p->best[client * (size_t)p->rails + (size_t)rail], d.result[1].status, &d.result[1], measured(arena, rk_str_text(&d.result[1].out)));
+		keep(side_of(p, client, rail), d.result[1].status, &d.result[1], measured(arena, rk_str_text(&d.result[1].out)));
 	rk_ssh_result_clear(&d.result[0]);
 	rk_ssh_result_clear(&d.result[1]);
+}
+
+/* Below the best one: the median may be of ports that met slow partners. A port without any result is for the rule to judge, it does not get
+ * better by another try. */
+static bool suspect(const struct pairs *p, size_t target, int rail)
+{
+	double best = 0, own = side_of(p, target, rail)->gbps;
+
+	for (size_t i = 0; i < p->n; i++) {
+		const struct side *s = side_of(p, i, rail);
+		best = s->status == 0 && s->gbps > best ? s->gbps : best;
+	}
+	return own > 0 && own < SUSPECT * best;
+}
+
+static bool any_suspect(const struct pairs *p, size_t target)
+{
+	for (int rail = 0; rail < p->rails; rail++)
+		if (suspect(p, target, rail))
+			return true;
+	return false;
 }
 
 static void one_pair(void *ctx, size_t i)
 {
 	const struct pairs *p = ctx;
-	size_t other = partner(i, p->round, p->even);
+	long other = p->partner[i];
 
-	/* The pair is run by its first member; with an odd number one target rests. */
-	if (other <= i || i >= p->n || other >= p->n)
+	/* The pair is run by its first member. */
+	if (other == NOBODY || (size_t)other <= i)
 		return;
 	for (int rail = 0; rail < p->rails; rail++) {
-		one_duel(p, i, other, rail);
-		one_duel(p, other, i, rail);
+		one_duel(p, i, (size_t)other, rail);
+		one_duel(p, (size_t)other, i, rail);
 	}
+}
+
+static void play(struct pairs *p, const char *text)
+{
+	if (p->world->progress && !p->world->sim)
+		p->world->progress(p->world->progress_ctx, text);
+	rk_fanout(p->n, p->world->jobs > 0 ? p->world->jobs : 64, one_pair, p);
+}
+
+static void play_round(struct pairs *p, size_t round, size_t rounds)
+{
+	size_t even = p->n + p->n % 2;
+	char text[96];
+
+	for (size_t i = 0; i < p->n; i++) {
+		size_t other = rk_round_partner(i, round, even);
+		p->partner[i] = other < p->n ? (long)other : NOBODY;
+	}
+	snprintf(text, sizeof(text), "RDMA between pairs: round %zu of %zu", round + 1, rounds);
+	play(p, text);
+}
+
+/* One round of suspects against targets that are good on every rail; who has had its turn does not come again. Returns the number of pairs. */
+static size_t pair_suspects(struct pairs *p, const bool *bad, bool *played)
+{
+	size_t good = 0, pairs = 0;
+
+	for (size_t i = 0; i < p->n; i++)
+		p->partner[i] = NOBODY;
+	for (size_t i = 0; i < p->n; i++) {
+		while (good < p->n && bad[good])
+			good++;
+		if (!bad[i] || played[i] || good == p->n)
+			continue;
+		p->partner[i] = (long)good;
+		p->partner[good++] = (long)i;
+		played[i] = true;
+		pairs++;
+	}
+	return pairs;
+}
+
+/* Who was slow with all its partners so far may have met slow ones only: one more match against somebody good. */
+static void play_deciders(struct pairs *p)
+{
+	bool *bad RK_CLEANUP_FREE = rk_xcalloc(p->n, sizeof(*bad)), *played RK_CLEANUP_FREE = rk_xcalloc(p->n, sizeof(*played));
+	char text[96];
+
+	for (int round = 0; round < DECIDERS_MAX; round++) {
+		for (size_t i = 0; i < p->n; i++)
+			bad[i] = any_suspect(p, i);
+		size_t pairs = pair_suspects(p, bad, played);
+		if (!pairs)
+			return;
+		snprintf(text, sizeof(text), "RDMA between pairs: %zu slow ones once more, against good ones", pairs);
+		play(p, text);
+	}
+}
+
+int rk_pairs_seconds(size_t n, int rails)
+{
+	return n < 2 ? 0 : (int)rk_rounds(n) * rails * 2 * USUAL_SECONDS;
 }
 
 static void add_evidence(const struct pairs *p, size_t target, struct rk_arena *arena, struct rk_target *t)
@@ -138,7 +237,7 @@ static void add_evidence(const struct pairs *p, size_t target, struct rk_arena *
 	const char *status = "unreachable";
 
 	for (int rail = 0; rail < p->rails; rail++) {
-		struct side *s = &p->best[target * (size_t)p->rails + (size_t)rail];
+		struct side *s = side_of(p, target, rail);
 		if (s->status >= 0) {
 			bool first = strcmp(status, "unreachable") == 0;
 			status = first || s->status ? rk_arena_printf(arena, "%d", s->status) : status;
@@ -154,23 +253,21 @@ static void add_evidence(const struct pairs *p, size_t target, struct rk_arena *
 
 void rk_collect_pairs(struct rk_world *world, const int *vms, size_t n, struct rk_arena *arena, struct rk_target *targets)
 {
-	struct pairs p = { .world = world, .vms = vms, .n = n, .even = n + n % 2 };
+	struct pairs p = { .world = world, .vms = vms, .n = n };
 
 	if (n < 2)
 		return;
 	for (size_t i = 0; i < n; i++)
 		p.rails = targets[i].expect.rails > p.rails ? targets[i].expect.rails : p.rails;
 	p.best = rk_xcalloc(n * (size_t)p.rails + 1, sizeof(*p.best));
+	p.partner = rk_xcalloc(n, sizeof(*p.partner));
 	for (size_t i = 0; i < n * (size_t)p.rails; i++)
 		p.best[i].status = -1;
-	for (p.round = 0; p.round < ROUNDS && p.round + 1 < p.even; p.round++) {
-		char text[96];
-		snprintf(text, sizeof(text), "RDMA between pairs: round %zu of %d", p.round + 1, p.even - 1 < ROUNDS ? (int)p.even - 1 : ROUNDS);
-		if (world->progress && !world->sim)
-			world->progress(world->progress_ctx, text);
-		rk_fanout(n, world->jobs > 0 ? world->jobs : 64, one_pair, &p);
-	}
+	for (size_t round = 0; round < rk_rounds(n); round++)
+		play_round(&p, round, rk_rounds(n));
+	play_deciders(&p);
 	for (size_t i = 0; i < n; i++)
 		add_evidence(&p, i, arena, &targets[i]);
+	free(p.partner);
 	free(p.best);
 }

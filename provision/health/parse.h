@@ -22,6 +22,11 @@ const char *rk_no_value(const char *s);
 void rk_metric_value(struct rk_metrics *m, const char *name, const char *label, const char *text, bool number);
 const char *rk_labelf(struct rk_metrics *m, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
+/* Words between blanks, in place; at most max. */
+size_t rk_words(char *line, char **words, size_t max);
+/* First of the texts that occurs in stdout or stderr, or NULL. */
+const char *rk_found_text(const struct rk_evidence *evidence, struct rk_arena *arena, const char *const *texts, size_t n);
+
 /* Why a probe brought nothing: "command missing", "timed out", "not permitted", "unreachable ..."; NULL when it ran. */
 const char *rk_probe_reason(const struct rk_evidence *evidence, struct rk_arena *arena);
 bool rk_status_is(const struct rk_evidence *evidence, const char *status);
@@ -36,7 +41,7 @@ rk_parse_fn rk_parse_nvidia_smi_xml, rk_parse_nvidia_smi_q, rk_parse_nvlink_stat
 rk_parse_fn rk_parse_imex_nodes, rk_parse_imex_nodes_text, rk_parse_imex_config;
 rk_parse_fn rk_parse_ibstat, rk_parse_ibv_devinfo, rk_parse_ib_pkeys, rk_parse_ib_counters, rk_parse_mlxlink;
 rk_parse_fn rk_parse_dmesg_xid, rk_parse_dcgm_diag;
-rk_parse_fn rk_parse_nccl, rk_parse_nvbandwidth, rk_parse_ib_write_bw, rk_parse_fio, rk_parse_gemm;
+rk_parse_fn rk_parse_nccl, rk_parse_nccl_domain, rk_parse_nccl_racks, rk_parse_nvbandwidth, rk_parse_ib_write_bw, rk_parse_fio, rk_parse_gemm;
 rk_parse_fn rk_parse_lscpu, rk_parse_numactl, rk_parse_chrony, rk_parse_services, rk_parse_storage;
 rk_parse_fn rk_parse_leak, rk_parse_power;
 

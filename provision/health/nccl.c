@@ -1,0 +1,160 @@
+/* nccl-tests: on one VM, over a rack, over two racks. */
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "inventory/base/str.h"
+#include "provision/health/parse.h"
+
+enum { WORDS_MAX = 24, PAIRS_MAX = 64 };
+
+struct nccl {
+	double size, algbw, busbw, wrong;
+	bool row, wrong_known, concluded, bounds_failed;
+	int listed; /* highest "Rank N" + 1 */
+};
+
+/* size count type redop root time algbw busbw #wrong time algbw busbw #wrong: the largest size counts, out of place. */
+static void nccl_row(struct nccl *n, char **w, size_t count)
+{
+	double size, algbw, busbw;
+
+	if (count < 9 || !rk_parse_double(w[0], &size) || !rk_parse_double(w[6], &algbw) || !rk_parse_double(w[7], &busbw))
+		return;
+	double wrong = 0, in_place = 0;
+	bool known = rk_parse_double(w[8], &wrong);
+	if (count >= 13 && rk_parse_double(w[12], &in_place))
+		wrong += in_place;
+	n->wrong += wrong;
+	n->wrong_known |= known;
+	if (!n->row || size >= n->size) {
+		n->size = size;
+		n->algbw = algbw;
+		n->busbw = busbw;
+	}
+	n->row = true;
+}
+
+static void nccl_line(struct nccl *n, char *line, bool cut)
+{
+	char *words[WORDS_MAX];
+	const char *rank = strstr(line, "Rank ");
+
+	if (*line == '#') {
+		if (rank && strstr(line, " device ")) {
+			int number = atoi(rank + 5);
+			n->listed = number + 1 > n->listed && number >= 0 && number < 100000 ? number + 1 : n->listed;
+		}
+		n->concluded |= strstr(line, "concluded") != NULL;
+		n->bounds_failed |= strstr(line, "Out of bounds values") && strstr(line, "FAILED");
+		return;
+	}
+	if (!cut)
+		nccl_row(n, words, rk_words(line, words, WORDS_MAX));
+}
+
+/* Where the metrics of a run go: "nccl.busbw", or "nccl.pair.busbw" with peer=r02. */
+struct place {
+	struct rk_metrics *m;
+	const char *prefix, *label;
+};
+
+static const char *name(const struct place *p, const char *what)
+{
+	return rk_labelf(p->m, "%s.%s", p->prefix, what);
+}
+
+static void nccl_emit(const struct place *p, const struct nccl *n)
+{
+	if (n->wrong_known || n->bounds_failed)
+		rk_metric_number(p->m, name(p, "wrong"), p->label, n->wrong > 0 ? n->wrong : n->bounds_failed);
+	else
+		rk_metric_absent(p->m, name(p, "wrong"), p->label, n->row ? "not checked (-c 0)" : "no result row");
+	if (!n->row || !n->concluded) {
+		rk_metric_absent(p->m, name(p, "busbw"), p->label, n->row ? "incomplete: the run has no final lines" : "no result row");
+		return;
+	}
+	rk_metric_number(p->m, name(p, "busbw"), p->label, n->busbw);
+	rk_metric_number(p->m, name(p, "size"), p->label, n->size);
+	/* busbw/algbw of an all-reduce is 2(n-1)/n. */
+	double ratio = n->algbw > 0 ? n->busbw / n->algbw : 0;
+	if (ratio <= 0 || ratio >= 2)
+		return;
+	double ranks = round(2 / (2 - ratio));
+	rk_metric_number(p->m, name(p, "ranks"), p->label, ranks);
+	/* Above some 100 ranks the printed digits cannot tell neighbours apart. */
+	if (n->listed && ranks <= 100)
+		rk_metric_number(p->m, name(p, "missing_ranks"), p->label, n->listed - ranks);
+}
+
+/* True when there is a word about why it did not run. */
+static bool nccl_error(const struct place *p, const struct rk_evidence *evidence)
+{
+	static const char *const mnnvl[] = { "available but not working on this system" };
+	static const char *const failed[] = { "Test NCCL failure", "Test CUDA failure", "unhandled system error", "NCCL WARN Cuda failure" };
+	/* What mpirun and ssh say when the VMs do not let each other in: nothing was measured, so nothing is bad. */
+	static const char *const closed[] = { "Permission denied (", "Host key verification failed", "unable to reliably start", "unable to launch", "ssh: connect to host",
+					      "There are not enough slots" };
+
+	if (rk_found_text(evidence, p->m->arena, mnnvl, RK_ARRAY_SIZE(mnnvl)))
+		rk_metric_text(p->m, name(p, "error"), p->label, "multi-node NVLink is not working: IMEX channel");
+	else if (rk_found_text(evidence, p->m->arena, failed, RK_ARRAY_SIZE(failed)))
+		rk_metric_text(p->m, name(p, "error"), p->label, "the run failed");
+	else if (rk_found_text(evidence, p->m->arena, closed, RK_ARRAY_SIZE(closed)))
+		rk_metric_absent(p->m, name(p, "error"), p->label, "mpirun could not start it on all VMs: they have to let each other in by SSH");
+	else
+		return false;
+	return true;
+}
+
+/* Returns the bandwidth, 0 without a result. */
+static double nccl_run(const struct place *p, const struct rk_evidence *evidence)
+{
+	char *at = rk_clean(p->m->arena, evidence->out, evidence->out_len), *line;
+	struct nccl n = { 0 };
+	bool cut = false, error = nccl_error(p, evidence);
+
+	while ((line = rk_next_line(&at, &cut)) != NULL)
+		nccl_line(&n, rk_trim(line), cut);
+	if (n.row || n.listed || n.concluded)
+		nccl_emit(p, &n);
+	if (n.row && n.concluded && !error)
+		rk_metric_text(p->m, name(p, "error"), p->label, "none");
+	return n.row && n.concluded ? n.busbw : 0;
+}
+
+void rk_parse_nccl(const struct rk_evidence *evidence, struct rk_metrics *ret)
+{
+	nccl_run(&(struct place){ ret, "nccl", "" }, evidence);
+}
+
+void rk_parse_nccl_domain(const struct rk_evidence *evidence, struct rk_metrics *ret)
+{
+	nccl_run(&(struct place){ ret, "nccl.domain", "" }, evidence);
+}
+
+/* Runs one after another, each behind a line "# racksh: pair OWN PEER"; the best one speaks for the rack itself. */
+void rk_parse_nccl_racks(const struct rk_evidence *evidence, struct rk_metrics *ret)
+{
+	static const char mark[] = "# racksh: pair ";
+	const char *end = evidence->out + evidence->out_len, *at = memmem(evidence->out, evidence->out_len, mark, strlen(mark));
+	double best = 0;
+
+	for (int runs = 0; at && runs < PAIRS_MAX; runs++) {
+		const char *text = at + strlen(mark), *eol = memchr(text, '\n', (size_t)(end - text));
+		const char *next = memmem(text, (size_t)(end - text), mark, strlen(mark));
+		size_t len = (size_t)((eol ? eol : end) - text);
+		char *head = rk_clean(ret->arena, text, len < RK_PARSE_LABEL ? len : RK_PARSE_LABEL), *words[3];
+		struct rk_evidence run = *evidence;
+		run.out = eol ? eol + 1 : end;
+		run.out_len = (size_t)((next ? next : end) - run.out);
+		if (eol && (!next || next > eol) && rk_words(head, words, 3) == 2) {
+			const char *peer = rk_labelf(ret, "peer=%.48s", words[1]);
+			double busbw = nccl_run(&(struct place){ ret, "nccl.pair", peer }, &run);
+			best = busbw > best ? busbw : best;
+		}
+		at = next;
+	}
+	if (best > 0)
+		rk_metric_number(ret, "nccl.racks.busbw", "", best);
+}

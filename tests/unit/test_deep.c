@@ -1,0 +1,206 @@
+/* Deep measurements on the twin: what several hosts measure together names the part that is bad, and no other. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include "provision/health/collect.h"
+#include "provision/health/run.h"
+#include "tests/contract/twin.h"
+
+enum { VMS = 8 };
+
+/* Racks r1 and r2 of four trays; cluster "a" on all of them, its VMs in the order of the trays. */
+static void open_deep(struct twin *t)
+{
+	char *text RK_CLEANUP_FREE = rk_xstrdup(twin_site), *name = strstr(text, "\"name\":\"r1\"");
+	char *site RK_CLEANUP_FREE = rk_xasprintf("%.*s\"name\":\"r[1-2]\"%s", (int)(name - text), text, name + strlen("\"name\":\"r1\""));
+
+	twin_open(t, site, false);
+	twin_cluster(t, "a", "ta", VMS);
+	for (size_t i = 0; i < t->world.site->n_hcas; i++) {
+		t->world.site->hcas[i].leaf = rk_arena_printf(t->arena, "leaf-%d", t->world.site->hcas[i].rail);
+		t->world.site->hcas[i].leaf_port = (int)i + 1;
+	}
+}
+
+static struct rk_report measured(struct twin *t, size_t n)
+{
+	const struct rk_validate_opts opts = { "deep", "gb300-acceptance", NULL };
+	struct rk_report report;
+	int vms[VMS];
+
+	for (size_t i = 0; i < n; i++)
+		vms[i] = (int)i;
+	TWIN_OK(rk_validate(&t->world, &opts, vms, n, t->arena, &report, err));
+	return report;
+}
+
+static const struct rk_check *failed(const struct rk_report *r, const char *id)
+{
+	for (size_t i = 0; i < r->n_checks; i++)
+		if (strcmp(r->checks[i].id, id) == 0 && strcmp(r->checks[i].verdict, "fail") == 0)
+			return &r->checks[i];
+	return NULL;
+}
+
+static const char *tray_of(const struct twin *t, size_t vm)
+{
+	return t->world.site->trays[t->world.site->vms[vm].tray].name;
+}
+
+static void plant(struct twin *t, const char *fault)
+{
+	TWIN_OK(rk_sim_fault_add(t->world.sim, fault, err));
+}
+
+static void a_good_cluster_passes_alone_together_and_between_racks(void **state)
+{
+	struct twin t;
+
+	(void)state;
+	open_deep(&t);
+	struct rk_report r = measured(&t, VMS);
+	if (strcmp(r.verdict, "pass") != 0)
+		fail_msg("%s: %s %s", r.verdict, r.checks[0].id, r.checks[0].value);
+	const char *const ids[] = { "act.ib", "act.nccl.domain", "act.nccl.racks", "act.nccl.pair", "act.gemm", "act.fio", "act.diag", "act.nvbw.d2d" };
+	for (size_t k = 0; k < RK_ARRAY_SIZE(ids); k++) {
+		bool passed = false;
+		for (size_t i = 0; i < r.n_checks; i++)
+			passed |= strcmp(r.checks[i].id, ids[k]) == 0 && strcmp(r.checks[i].verdict, "pass") == 0 && r.checks[i].n_targets == VMS;
+		if (!passed)
+			fail_msg("%s was not measured on all", ids[k]);
+	}
+	twin_close(&t);
+}
+
+/* Port and rate look right: only the measurement shows it, and the cause says which cable to pull. */
+static void the_tournament_finds_the_slow_cable(void **state)
+{
+	struct twin t;
+
+	(void)state;
+	open_deep(&t);
+	plant(&t, "cable-slow@r1-t03/1/60");
+	struct rk_report r = measured(&t, VMS);
+	const struct rk_check *ib = failed(&r, "act.ib");
+	assert_non_null(ib);
+	assert_int_equal(ib->n_targets, 1);
+	assert_int_equal(r.n_root_causes, 1);
+	if (!strstr(r.root_causes[0], "; cable r1-t03 rail 1 to leaf-1 port 10"))
+		fail_msg("\"%s\"", r.root_causes[0]);
+	assert_null(failed(&r, "ib.rate"));
+	assert_non_null(failed(&r, "act.nccl.racks")); /* a consequence, and no cause of its own */
+	twin_close(&t);
+}
+
+/* A port whose partners were all slow plays once more against a good one. */
+static void who_met_slow_ones_only_is_not_blamed(void **state)
+{
+	(void)state;
+	for (size_t n = 3; n <= VMS; n++) {
+		const size_t victim = 1;
+		struct twin t;
+		size_t planted = 0;
+		open_deep(&t);
+		for (size_t round = 0; round < rk_rounds(n); round++) {
+			size_t other = rk_round_partner(victim, round, n + n % 2);
+			if (other >= n)
+				continue;
+			planted++;
+			plant(&t, rk_arena_printf(t.arena, "cable-slow@%s/2/50", tray_of(&t, other)));
+		}
+		struct rk_report r = measured(&t, n);
+		bool victim_blamed = false;
+		size_t found = 0;
+		for (size_t c = 0; c < r.n_checks; c++) {
+			if (strcmp(r.checks[c].id, "act.ib") != 0 || strcmp(r.checks[c].verdict, "fail") != 0)
+				continue;
+			found += r.checks[c].n_targets;
+			for (size_t i = 0; i < r.checks[c].n_targets; i++)
+				victim_blamed |= strcmp(r.checks[c].targets[i], t.world.site->vms[victim].name) == 0;
+		}
+		/* With three hosts and two slow ones nobody good is left to play against. */
+		if (n > planted + 1 && (victim_blamed || found != planted))
+			fail_msg("%zu hosts: %zu are blamed, %zu cables were slow%s", n, found, planted, victim_blamed ? ", not this one" : "");
+		twin_close(&t);
+	}
+}
+
+static void a_gpu_outside_the_partition_is_the_cause_not_the_run(void **state)
+{
+	struct twin t;
+
+	(void)state;
+	open_deep(&t);
+	plant(&t, "gpu-leave@r2-t01/0");
+	struct rk_report r = measured(&t, VMS);
+	const struct rk_check *run = failed(&r, "act.nccl.domain.run");
+	assert_non_null(run);
+	assert_int_equal(run->n_targets, 4);
+	assert_int_equal(r.n_root_causes, 1);
+	assert_non_null(strstr(r.root_causes[0], "r2-t01"));
+	twin_close(&t);
+}
+
+/* Every pair at most once, everybody in every round, for all sizes. */
+static void rounds_pair_everybody_and_nobody_twice(void **state)
+{
+	(void)state;
+	for (size_t n = 2; n <= 64; n += 2)
+		for (size_t round = 0; round < n - 1; round++)
+			for (size_t i = 0; i < n; i++) {
+				size_t other = rk_round_partner(i, round, n);
+				assert_true(other < n && other != i);
+				assert_int_equal(rk_round_partner(other, round, n), i);
+				for (size_t before = 0; before < round; before++)
+					assert_int_not_equal(rk_round_partner(i, before, n), other);
+			}
+	assert_int_equal(rk_rounds(2), 1);
+	assert_int_equal(rk_rounds(3), 3);
+	assert_int_equal(rk_rounds(18), 2);
+}
+
+static const struct rk_metric *metric_of(const char *collector, const char *out, const char *name, const char *label, struct rk_metrics *m)
+{
+	const struct rk_evidence e = { collector, out, strlen(out), "", 0, "0" };
+
+	rk_collector_find(collector)->parse(&e, m);
+	return rk_metric_find(m, name, label);
+}
+
+#define RUN(busbw) " 17179869184    4294967296     float     sum      -1 36878.3  371.00  " busbw "      0 36873.3  371.00  " busbw "      0\n" \
+		   "# Out of bounds values : 0 OK\n# Collective test concluded: all_reduce_perf\n"
+
+static void runs_of_pairs_are_told_apart_and_the_best_speaks_for_the_rack(void **state)
+{
+	struct rk_arena *arena RK_CLEANUP_ARENA = rk_arena_new();
+	struct rk_metrics m = { .arena = arena }, closed = { .arena = arena };
+
+	(void)state;
+	const struct rk_metric *slow = metric_of("nccl-racks", "# racksh: pair r1 r2\n" RUN("512.10") "# racksh: pair r1 r3\nbanner\n" RUN("738.40")
+						 "# racksh: pair r1 r4\nbash: line 1: oops\n", "nccl.pair.busbw", "peer=r2", &m);
+	assert_non_null(slow);
+	assert_true(slow->number > 512 && slow->number < 513);
+	assert_true(rk_metric_find(&m, "nccl.racks.busbw", "")->number > 738);
+	assert_null(rk_metric_find(&m, "nccl.pair.busbw", "peer=r4"));
+	const struct rk_metric *error = metric_of("nccl-domain", "ops@10.0.0.2: Permission denied (publickey).\n", "nccl.domain.error", "", &closed);
+	assert_non_null(error);
+	assert_int_equal(error->type, RK_METRIC_ABSENT);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(a_good_cluster_passes_alone_together_and_between_racks),
+		cmocka_unit_test(the_tournament_finds_the_slow_cable),
+		cmocka_unit_test(who_met_slow_ones_only_is_not_blamed),
+		cmocka_unit_test(a_gpu_outside_the_partition_is_the_cause_not_the_run),
+		cmocka_unit_test(rounds_pair_everybody_and_nobody_twice),
+		cmocka_unit_test(runs_of_pairs_are_told_apart_and_the_best_speaks_for_the_rack),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
