@@ -104,6 +104,22 @@ static char *cable_key(const struct rk_sim *sim, const struct place *p)
 	return plain_key(sim, p, "cable");
 }
 
+static char *module_key(const struct rk_sim *sim, const struct place *p)
+{
+	return plain_key(sim, p, "no-ib");
+}
+
+static char *moved_key(const struct rk_sim *sim, const struct place *p)
+{
+	return plain_key(sim, p, "moved");
+}
+
+static char *moved_value(const char *old, const struct place *p)
+{
+	(void)old;
+	return rk_xasprintf("%d", (int)p->more + 1);
+}
+
 /* The number is there for the form only: a guest has one IMEX. */
 static char *imex_key(const struct rk_sim *sim, const struct place *p)
 {
@@ -175,6 +191,8 @@ static const struct word {
 	{ "leak-dry", true, false, 0, 0, leak_key, no_value },
 	{ "link-rate", false, true, 0, RATE_MAX, rate_key, rate_value },
 	{ "cable-slow", false, true, 0, 99, cable_key, rate_value },
+	{ "cable-moved", false, true, 0, RK_RAILS_MAX - 1, moved_key, moved_value },
+	{ "ib-driver", false, false, 0, 0, module_key, one_value },
 	{ "gpu-slow", true, true, 0, 99, slow_key, rate_value },
 	{ "gpu-xid", true, true, 0, 1000, xid_key, rate_value },
 	{ "gpu-remap", true, false, 0, 0, remap_key, one_value },

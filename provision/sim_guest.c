@@ -379,6 +379,8 @@ int rk_sim_knob(const struct rk_sim_guest *g, const char *what, int number)
 static void ibstat(const struct rk_sim_guest *g)
 {
 	for (int i = 0; i < g->tray->n_hcas; i++) {
+		if (rk_sim_knob(g, "no-ib", i))
+			continue;
 		const struct rk_hca *h = &g->site->hcas[g->tray->first_hca + i];
 		bool up = rk_sim_rail_up(g, i);
 		rk_str_addf(g->out, "CA 'mlx5_%d'\n\tCA type: MT4131\n\tNumber of ports: 1\n\tFirmware version: " HCA_FIRMWARE "\n\tHardware version: 0\n"
@@ -387,6 +389,38 @@ static void ibstat(const struct rk_sim_guest *g)
 				    "\t\tLink layer: InfiniBand\n",
 			    i, h->port_guid, h->port_guid, up ? "Active" : "Down", up ? "LinkUp" : "Polling", up ? rk_sim_rate(g, i) : 10,
 			    up ? g->tray->first_hca + i + 100 : 65535, h->port_guid);
+	}
+}
+
+/* A port whose module is missing has its PCI function and nothing else. */
+static void ib_driver(const struct rk_sim_guest *g)
+{
+	for (int i = 0; i < g->tray->n_hcas; i++) {
+		const char *pci = g->site->hcas[g->tray->first_hca + i].pci;
+		rk_str_addf(g->out, "%s driver=mlx5_core ib=", pci ? pci : "0000:03:00.0");
+		if (rk_sim_knob(g, "no-ib", i))
+			rk_str_add(g->out, "\n");
+		else
+			rk_str_addf(g->out, "mlx5_%d\n", i);
+	}
+}
+
+/* Four racks share the leaves of their rails, unless a topology says where the cables are. "moved" is 1 + the rail of the leaf where it ends now. */
+static void ib_leaf(const struct rk_sim_guest *g)
+{
+	for (int i = 0; i < g->tray->n_hcas; i++) {
+		int moved = rk_sim_knob(g, "moved", i), rail = moved ? moved - 1 : i;
+		const struct rk_hca *h = &g->site->hcas[g->tray->first_hca + i], *there = rail < g->tray->n_hcas ? h + rail - i : h;
+		rk_str_addf(g->out, "# dev mlx5_%d 0x%016" PRIx64 "\n", i, h->port_guid);
+		if (!rk_sim_rail_up(g, i))
+			continue;
+		if (there->leaf)
+			rk_str_addf(g->out, "Node Description:.%s\n", there->leaf);
+		else
+			rk_str_addf(g->out, "Node Description:.leaf-g%02d-rail%d\n", g->tray->rack / 4, rail);
+		rk_str_addf(g->out, "# Node info: DR path slid 65535; dlid 65535; 0,1\nBaseVers:........................1\nNodeType:........................Switch\n"
+				    "NumPorts:........................144\nLocalPort:.......................%d\n",
+			    there->leaf ? there->leaf_port : g->tray->rack % 4 * 18 + g->tray->number);
 	}
 }
 
@@ -563,6 +597,7 @@ static const struct {
 } tools[] = {
 	{ "nvidia-smi -q -x", smi_xml }, { "nvidia-smi -q", smi_text }, { "nvlink -s", nvlink_status }, { "nvlink -e", nvlink_errors }, { "topo -m", topo },
 	{ "nvidia-imex-ctl -N -j", imex_json }, { "nvidia-imex-ctl -N", imex_text }, { "nodes_config.cfg", imex_config }, { "/pkeys", ib_pkeys },
+	{ "bus/pci/devices", ib_driver }, { "nodedesc", ib_leaf },
 	{ "perfquery", ib_counters }, { "mlxlink", mlxlink }, { "ibv_devinfo", ibv_devinfo }, { "ibstat", ibstat }, { "dmesg", dmesg },
 	{ "systemctl show", services }, { "chronyc tracking", chrony }, { "lscpu", lscpu }, { "nvme smart-log", storage }, { "hostname", hostname },
 	{ "nvidia-smi -L", smi_list }, { "uptime", uptime }, { "uname -a", uname_all }, { "true", quiet },

@@ -9,6 +9,17 @@
 	"grep -q InfiniBand \"$l\" && for k in \"$d\"/pkeys/*; do printf '%s:%s\\n' \"$k\" \"$(cat \"$k\")\"; done; done; true; " \
 	"else smp=0; for d in $(ibstat -l); do smpquery -C \"$d\" -P 1 -D pkeys 0 || smp=$?; done; "          \
 	"[ -n \"$(ibstat -l)\" ] && exit $smp; command -v ibstat >/dev/null || exit 127; fi"
+/* Functions of the class "InfiniBand controller", with their driver and IB device. */
+#define IB_DRIVER                                                                                         \
+	"for d in /sys/bus/pci/devices/*; do [ -r \"$d/class\" ] && read -r c <\"$d/class\" || continue; "     \
+	"case $c in 0x0207*) ;; *) continue ;; esac; drv=$(readlink \"$d/driver\"); ib=; "                      \
+	"for i in \"$d\"/infiniband/*; do [ -e \"$i\" ] && ib=${i##*/}; done; "                                \
+	"printf '%s driver=%s ib=%s\n' \"${d##*/}\" \"${drv##*/}\" \"$ib\"; done; true"
+/* Who is at the other end of each cable, asked over that cable: the first hop of a directed route. The last half of GID 0 is the port's GUID. */
+#define IB_LEAF                                                                                           \
+	"command -v smpquery >/dev/null || exit 127; rc=0; for d in $(ibstat -l); do "                        \
+	"g=$(tr -d : </sys/class/infiniband/\"$d\"/ports/1/gids/0); printf '# dev %s 0x%s\n' \"$d\" \"${g#????????????????}\"; " \
+	"smpquery -C \"$d\" -P 1 -D nodedesc 0,1 || rc=$?; smpquery -C \"$d\" -P 1 -D nodeinfo 0,1 || rc=$?; done; exit $rc"
 /* Two samples: one says nothing about a cumulative counter. */
 #define COUNTERS                                                                                          \
 	"command -v perfquery >/dev/null || exit 127; rc=0; for s in 1 2; do [ $s = 2 ] && sleep 2; "         \
@@ -40,6 +51,8 @@ static const struct rk_collector collectors[] = {
 	{ "imex-nodes-text", "nvidia-imex-ctl -N", rk_parse_imex_nodes_text, 0 },
 	{ "imex-config", "cat /etc/nvidia-imex/nodes_config.cfg", rk_parse_imex_config, 0 },
 	{ "ibstat", "ibstat", rk_parse_ibstat, 0 },
+	{ "ib-driver", IB_DRIVER, rk_parse_ib_driver, 0 },
+	{ "ib-leaf", IB_LEAF, rk_parse_ib_leaf, 0 },
 	{ "ibv-devinfo", "ibv_devinfo", rk_parse_ibv_devinfo, 0 },
 	{ "ib-pkeys", PKEYS, rk_parse_ib_pkeys, 0 },
 	{ "ib-counters", COUNTERS, rk_parse_ib_counters, 0 },

@@ -93,6 +93,37 @@ static const char *guids_text(const struct rk_expect *e, struct rk_arena *arena)
 	return e->n_port_guids ? rk_arena_strdup(arena, rk_str_text(&text)) : NULL;
 }
 
+/* "0xGUID on LEAF/PORT" per port whose place is known. */
+static const char *leaf_text(const struct rk_expect *e, size_t port, struct rk_arena *arena)
+{
+	return rk_arena_printf(arena, "0x%016llx on %s/%d", (unsigned long long)e->port_guids[port], e->leaves[port], e->leaf_ports[port]);
+}
+
+static const char *leaves_text(const struct rk_expect *e, struct rk_arena *arena)
+{
+	struct rk_str text RK_CLEANUP_STR = RK_STR_INIT;
+
+	for (size_t i = 0; i < e->n_port_guids; i++)
+		if (e->leaves[i])
+			rk_str_addf(&text, "%s%s", text.len ? ", " : "", leaf_text(e, i, arena));
+	return text.len ? rk_arena_strdup(arena, rk_str_text(&text)) : NULL;
+}
+
+/* A port of which no place is known is where it is. */
+static bool own_leaf(const struct rk_expect *e, const char *text)
+{
+	RK_CLEANUP_ARENA struct rk_arena *arena = rk_arena_new();
+	uint64_t guid;
+	size_t n = strcspn(text, " ");
+	char *head = rk_arena_strndup(arena, text, n);
+
+	for (size_t i = 0; i < e->n_port_guids && rk_parse_u64(head, &guid); i++) {
+		if (e->port_guids[i] == guid)
+			return !e->leaves[i] || strcmp(leaf_text(e, i, arena), text) == 0;
+	}
+	return false;
+}
+
 /* Identities are 64 bit: compared as integers, never as doubles. */
 static bool own_guid(const struct rk_expect *e, const char *text)
 {
@@ -148,6 +179,8 @@ const char *rk_rule_expected(const struct rk_rule *rule, const struct rk_target_
 		return e->cluster_uuid;
 	if (rule->expect && strcmp(rule->expect, "port_guids") == 0)
 		return guids_text(e, arena);
+	if (rule->expect && strcmp(rule->expect, "leaves") == 0)
+		return leaves_text(e, arena);
 	if (strcmp(rule->compare, "between") == 0)
 		return rk_arena_printf(arena, "%s..%s", number_text(arena, rule->numbers[0]), number_text(arena, rule->numbers[1]));
 	if (limit_of(rule, t, m, &limit)) {
@@ -203,6 +236,8 @@ static enum rk_verdict judge_text(const struct rk_rule *rule, const struct rk_ta
 		return strcasecmp(t->target->expect.cluster_uuid, text) == 0 ? RK_V_PASS : bad(rule);
 	if (rule->expect && strcmp(rule->expect, "port_guids") == 0)
 		return own_guid(&t->target->expect, text) ? RK_V_PASS : bad(rule);
+	if (rule->expect && strcmp(rule->expect, "leaves") == 0)
+		return own_leaf(&t->target->expect, text) ? RK_V_PASS : bad(rule);
 	return rk_texts_have(&rule->values, text) != not ? RK_V_PASS : bad(rule);
 }
 

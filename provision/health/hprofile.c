@@ -139,7 +139,7 @@ static const char *const scopes[] = { "target", "rack", "cluster", "domain", "al
 static const char *const sides[] = { "low", "high" };
 static const char *const effects[] = { "fail", "warn", "cordon" };
 static const char *const severities[] = { "info", "warning", "error", "critical" };
-static const char *const expects[] = { "gpus", "rails", "rate_gbps", "nvlink_partition", "cluster_uuid", "pkeys", "port_guids" };
+static const char *const expects[] = { "gpus", "rails", "rate_gbps", "nvlink_partition", "cluster_uuid", "pkeys", "port_guids", "leaves" };
 static const char *const whens[] = { "multi-node" };
 static const char *const kinds[] = { "vm", "tray", "switch" };
 

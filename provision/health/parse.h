@@ -39,7 +39,7 @@ size_t rk_json_docs(struct rk_metrics *m, const struct rk_evidence *evidence, vo
 typedef void rk_parse_fn(const struct rk_evidence *evidence, struct rk_metrics *ret);
 rk_parse_fn rk_parse_nvidia_smi_xml, rk_parse_nvidia_smi_q, rk_parse_nvlink_status, rk_parse_nvlink_errors, rk_parse_topo;
 rk_parse_fn rk_parse_imex_nodes, rk_parse_imex_nodes_text, rk_parse_imex_config;
-rk_parse_fn rk_parse_ibstat, rk_parse_ibv_devinfo, rk_parse_ib_pkeys, rk_parse_ib_counters, rk_parse_mlxlink;
+rk_parse_fn rk_parse_ib_driver, rk_parse_ib_leaf, rk_parse_ibstat, rk_parse_ibv_devinfo, rk_parse_ib_pkeys, rk_parse_ib_counters, rk_parse_mlxlink;
 rk_parse_fn rk_parse_dmesg_xid, rk_parse_dcgm_diag;
 rk_parse_fn rk_parse_nccl, rk_parse_nccl_domain, rk_parse_nccl_racks, rk_parse_nvbandwidth, rk_parse_ib_write_bw, rk_parse_fio, rk_parse_gemm;
 rk_parse_fn rk_parse_lscpu, rk_parse_numactl, rk_parse_chrony, rk_parse_services, rk_parse_storage;

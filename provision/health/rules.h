@@ -19,7 +19,7 @@
  *               same-as     the text that the metric `of` of the same target has; same-branch: a version of the same branch (580.*)
  *               pkey-member every port is a member of the target's PKeys    pkey-only  of no other one
  *   value       number, text, or array (in, between)
- *   expect      gpus | rails | rate_gbps | nvlink_partition | cluster_uuid | pkeys | port_guids: what the target should be; `value` when that is not known,
+ *   expect      gpus | rails | rate_gbps | nvlink_partition | cluster_uuid | pkeys | port_guids | leaves: what the target should be; `value` when that is not known,
  *               skipped when there is neither
  *   factor      multiplies a number from `expect`
  *   warn        second threshold: beyond it but within `value` is a warning; warn_values, unknown_values: texts with that verdict

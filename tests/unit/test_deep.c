@@ -145,6 +145,56 @@ static void a_gpu_outside_the_partition_is_the_cause_not_the_run(void **state)
 	twin_close(&t);
 }
 
+/* The rule that failed first is the root cause, with the port or cable in it. */
+static void drivers_and_cables_of_ports_are_looked_at(void **state)
+{
+	static const struct {
+		const char *fault, *check, *cause;
+	} rows[] = {
+		{ "ib-driver@r1-t02/1", "ib.drv", "pci=0002:03:00.0: no IB device" },
+		{ "cable-moved@r2-t03/2/1", "ib.rail.leaf", "leaf-0,leaf-1,leaf-1,leaf-3" },
+		{ "cable-moved@r2-t03/2/1", "ib.cabling", "" },
+	};
+
+	(void)state;
+	for (size_t i = 0; i < RK_ARRAY_SIZE(rows); i++) {
+		struct twin t;
+		open_deep(&t);
+		plant(&t, rows[i].fault);
+		struct rk_report r = measured(&t, VMS);
+		const struct rk_check *check = failed(&r, rows[i].check);
+		if (!check || check->n_targets != 1 || r.n_root_causes != 1 || !strstr(r.root_causes[0], rows[i].cause))
+			fail_msg("%s: %s, %s, %s", rows[i].fault, rows[i].check, check ? check->folded : "not failed", r.n_root_causes ? r.root_causes[0] : "no cause");
+		twin_close(&t);
+	}
+}
+
+static const struct rk_metric *metric_of(const char *collector, const char *out, const char *name, const char *label, struct rk_metrics *m)
+{
+	const struct rk_evidence e = { collector, out, strlen(out), "", 0, "0" };
+
+	rk_collector_find(collector)->parse(&e, m);
+	return rk_metric_find(m, name, label);
+}
+
+static void leaf_answers_are_read(void **state)
+{
+	static const char out[] = "MOTD\n# dev mlx5_0 0x5000e60300010101\r\nNode Description:.leaf-g00-rail0\n# Node info: DR path slid 65535; dlid 65535; 0,1\n"
+				  "LocalPort:.......................12\n# dev ibp3s0 0x\nsmpquery: iberror: failed: operation nodedesc: node desc query failed\n";
+	struct rk_arena *arena RK_CLEANUP_ARENA = rk_arena_new();
+	struct rk_metrics m = { .arena = arena }, d = { .arena = arena };
+
+	(void)state;
+	assert_string_equal(metric_of("ib-leaf", out, "ib.cable", "dev=mlx5_0", &m)->text, "0x5000e60300010101 on leaf-g00-rail0/12");
+	assert_int_equal(rk_metric_find(&m, "ib.cable", "dev=ibp3s0")->type, RK_METRIC_ABSENT);
+	assert_int_equal(rk_metric_find(&m, "ib.leaves", "")->type, RK_METRIC_ABSENT);
+	metric_of("ib-driver", "0000:03:00.0 driver=mlx5_core ib=mlx5_0\n0002:03:00.0 driver=mlx5_core ib=\n0010:03:00.0 driver= ib=\nnoise\n", "ib.drv", "", &d);
+	assert_string_equal(rk_metric_find(&d, "ib.drv", "pci=0000:03:00.0")->text, "mlx5_ib");
+	assert_string_equal(rk_metric_find(&d, "ib.drv", "pci=0002:03:00.0")->text, "no IB device");
+	assert_string_equal(rk_metric_find(&d, "ib.drv", "pci=0010:03:00.0")->text, "no driver");
+	assert_int_equal((int)rk_metric_find(&d, "ib.drv.functions", "")->number, 3);
+}
+
 /* Every pair at most once, everybody in every round, for all sizes. */
 static void rounds_pair_everybody_and_nobody_twice(void **state)
 {
@@ -161,14 +211,6 @@ static void rounds_pair_everybody_and_nobody_twice(void **state)
 	assert_int_equal(rk_rounds(2), 1);
 	assert_int_equal(rk_rounds(3), 3);
 	assert_int_equal(rk_rounds(18), 2);
-}
-
-static const struct rk_metric *metric_of(const char *collector, const char *out, const char *name, const char *label, struct rk_metrics *m)
-{
-	const struct rk_evidence e = { collector, out, strlen(out), "", 0, "0" };
-
-	rk_collector_find(collector)->parse(&e, m);
-	return rk_metric_find(m, name, label);
 }
 
 #define RUN(busbw) " 17179869184    4294967296     float     sum      -1 36878.3  371.00  " busbw "      0 36873.3  371.00  " busbw "      0\n" \
@@ -198,6 +240,8 @@ int main(void)
 		cmocka_unit_test(the_tournament_finds_the_slow_cable),
 		cmocka_unit_test(who_met_slow_ones_only_is_not_blamed),
 		cmocka_unit_test(a_gpu_outside_the_partition_is_the_cause_not_the_run),
+		cmocka_unit_test(drivers_and_cables_of_ports_are_looked_at),
+		cmocka_unit_test(leaf_answers_are_read),
 		cmocka_unit_test(rounds_pair_everybody_and_nobody_twice),
 		cmocka_unit_test(runs_of_pairs_are_told_apart_and_the_best_speaks_for_the_rack),
 	};
