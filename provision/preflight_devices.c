@@ -6,14 +6,14 @@
 
 /* Are the functions that a domain passes through on the tray at all? Better asked before a switch is touched than at the start of the guest. */
 
-enum { CLASS_NVME = 0x0108 };
+enum { CLASS_NVME = 0x0108, CLASS_BRIDGE = 0x06 };
 
-static bool there(const struct rk_seen_device *list, size_t n, const char *pci)
+static const struct rk_seen_device *find(const struct rk_seen_device *list, size_t n, const char *pci)
 {
 	for (size_t i = 0; i < n; i++)
 		if (rk_streq(list[i].pci, pci))
-			return true;
-	return false;
+			return &list[i];
+	return NULL;
 }
 
 static bool lists_drives(const struct rk_seen_device *list, size_t n)
@@ -40,7 +40,7 @@ static const char *address_of(rk_xnode *hostdev, struct rk_arena *arena)
 
 static int missing(const struct rk_vm_job *j, const char *alias, const char *pci, struct rk_err *err)
 {
-	rk_err_set(err, RK_INVALID, "tray %s has no PCI function %s, which the VM needs as %s", j->tray_name, pci, rk_starts_with(alias, "ua-") ? alias + 3 : alias);
+	rk_err_set(err, RK_INVALID, "tray %s has no PCI function %s, which the VM needs as %s", j->tray_name, pci, alias);
 	rk_err_hint(err, "racksh site discover %s says what is there", j->tray_name);
 	return RK_INVALID;
 }
@@ -64,28 +64,73 @@ static int read_devices(struct rk_world *world, int tray, struct rk_arena *arena
 	return 0;
 }
 
+struct passed {
+	const char *alias, *pci;
+};
+
+static bool passes(const struct passed *list, size_t n, const char *pci)
+{
+	for (size_t i = 0; i < n; i++)
+		if (rk_streq(list[i].pci, pci))
+			return true;
+	return false;
+}
+
+/* VFIO gives the devices of an IOMMU group to one guest or to none; bridges stay with the host. */
+static int check_group(const struct rk_vm_job *j, const struct passed *passed, size_t n_passed, const struct passed *of, const struct rk_seen_device *list,
+		       size_t n, struct rk_err *err)
+{
+	const struct rk_seen_device *own = find(list, n, of->pci);
+
+	for (size_t i = 0; own && own->iommu_group >= 0 && i < n; i++) {
+		if (list[i].iommu_group != own->iommu_group || list[i].class >> 16 == CLASS_BRIDGE || passes(passed, n_passed, list[i].pci))
+			continue;
+		rk_err_set(err, RK_INVALID, "tray %s: PCI function %s, which the VM needs as %s, is in IOMMU group %d together with %s, which it does not get",
+			   j->tray_name, of->pci, of->alias, own->iommu_group, list[i].pci);
+		rk_err_hint(err, "a group goes to a guest as a whole: ACS of the switches above them (firmware, kernel) makes groups smaller");
+		return RK_INVALID;
+	}
+	return 0;
+}
+
+static struct passed *passed_through(rk_xnode *devices, struct rk_arena *arena, size_t *ret_n)
+{
+	size_t n = 0;
+
+	for (rk_xnode *h = rk_xchild(devices, "hostdev"); h; h = rk_xnext(h, "hostdev"))
+		n++;
+	struct passed *list = rk_arena_array(arena, n + 1, sizeof(*list));
+	*ret_n = 0;
+	for (rk_xnode *h = rk_xchild(devices, "hostdev"); h; h = rk_xnext(h, "hostdev")) {
+		const char *alias = rk_xget(h, "alias@name", arena), *pci = address_of(h, arena);
+		if (alias && pci)
+			list[(*ret_n)++] = (struct passed){ rk_starts_with(alias, "ua-") ? alias + 3 : alias, pci };
+	}
+	return list;
+}
+
 int rk_check_hostdevs(struct rk_world *world, struct rk_step *step, const struct rk_vm_job *j, const char *domain_xml, struct rk_err *err)
 {
 	rk_xml *doc RK_CLEANUP_XML = NULL;
 	struct rk_seen_device *list;
-	size_t found;
+	size_t found, n;
 	int rc = rk_xml_parse("the domain", domain_xml, &doc, err);
-	rk_xnode *first = rc ? NULL : rk_xchild(rk_xchild(rk_xroot(doc), "devices"), "hostdev");
+	const struct passed *passed = rc ? NULL : passed_through(rk_xchild(rk_xroot(doc), "devices"), step->arena, &n);
 
-	if (rc || !first)
+	if (rc || !n)
 		return rc;
 	rc = read_devices(world, j->tray, step->arena, &list, &found, err);
 	/* A libvirt without that driver: the start of the guest will tell. */
 	if (rc || !list)
 		return rc;
 	bool drives = lists_drives(list, found);
-	for (rk_xnode *h = first; h; h = rk_xnext(h, "hostdev")) {
-		const char *alias = rk_xget(h, "alias@name", step->arena), *pci = address_of(h, step->arena);
+	for (size_t i = 0; !rc && i < n; i++) {
 		/* The twin names no drive at all. */
-		if (alias && pci && !there(list, found, pci) && (drives || !rk_starts_with(alias, "ua-nvme")))
-			return missing(j, alias, pci, err);
+		if (!find(list, found, passed[i].pci) && (drives || !rk_starts_with(passed[i].alias, "nvme")))
+			return missing(j, passed[i].alias, passed[i].pci, err);
+		rc = check_group(j, passed, n, &passed[i], list, found, err);
 	}
-	return 0;
+	return rc;
 }
 
 /* What the store has on a tray: GPUs and HCAs that are passed through. */
@@ -99,7 +144,7 @@ static const char *first_absent(const struct rk_site *site, int tray, const stru
 		bool gpu = i < t->n_gpus;
 		int index = gpu ? i : i - t->n_gpus;
 		const char *pci = gpu ? site->gpus[t->first_gpu + index].pci : site->hcas[t->first_hca + index].pci;
-		bool seen = !pci || there(list, n, pci);
+		bool seen = !pci || find(list, n, pci);
 		*ret_there += pci && seen;
 		if (!seen && !absent)
 			absent = rk_arena_printf(arena, "no PCI function %s (%s%d)", pci, gpu ? "gpu" : "hca", index);
