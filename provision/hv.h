@@ -16,6 +16,7 @@ struct rk_hv_volume {
 	bool exists;
 	uint64_t bytes;                   /* capacity */
 	const char *path;                 /* absolute on the host */
+	uint64_t file_bytes;              /* of what is stored, whatever disk it describes; 0: not known */
 };
 
 /* A local file on its way into a volume. */
@@ -46,6 +47,8 @@ struct rk_hv_ops {
 			  struct rk_err *err);
 	/* Names of all volumes of a pool. */
 	int (*volume_list)(struct rk_hv *hv, int tray, const char *pool, struct rk_arena *arena, const char ***ret, size_t *ret_n, struct rk_err *err);
+	/* n bytes of what is stored. NULL: the volumes of this driver have no content (the twin's). */
+	int (*volume_read)(struct rk_hv *hv, int tray, const char *pool, const char *name, uint64_t offset, void *bytes, size_t n, struct rk_err *err);
 	/* Overlay on backing ("pool/volume"), format qcow2. */
 	int (*volume_overlay)(struct rk_hv *hv, int tray, const char *pool, const char *name, const char *backing, struct rk_err *err);
 	/* The file as a volume, with what it says inside as its format. Goes on at upload->done when the host still has what came before, else from

@@ -1,4 +1,4 @@
-#include "provision/image.h"
+#include "provision/image_impl.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -63,7 +63,7 @@ static int hash_file(const struct rk_world *world, const char *path, const struc
 
 /* ---- architecture and format --------------------------------------------------------------------------------------------------------- */
 
-static int settle_arch(const struct rk_world *world, const struct rk_image_add *r, const char *found, const char **ret, struct rk_err *err)
+int rk_image_arch(const struct rk_world *world, const struct rk_image_add *r, const char *found, const char **ret, struct rk_err *err)
 {
 	const char *site = world->site->hypervisor.arch;
 
@@ -74,26 +74,10 @@ static int settle_arch(const struct rk_world *world, const struct rk_image_add *
 		return RK_INVALID;
 	}
 	if (found && !rk_streq(found, *ret))
-		return rk_err_set(err, RK_INVALID, "the partition table of \"%s\" is one of %s, not of %s", r->path, found, *ret);
+		return rk_err_set(err, RK_INVALID, "the partition table of \"%s\" is one of %s, not of %s", r->path ? r->path : r->volume, found, *ret);
 	if (site && !rk_streq(site, *ret))
 		return rk_err_set(err, RK_INVALID, "image \"%s\" is for %s, the trays of the site are %s", r->name, *ret, site);
 	return 0;
-}
-
-static int judge_volume(const struct rk_world *world, const struct rk_image_add *r, struct rk_image_added *ret, struct rk_err *err)
-{
-	const char *slash = strchr(r->volume, '/'), *dot = strrchr(r->volume, '.');
-
-	if (!slash || slash == r->volume || !slash[1] || strchr(slash + 1, '/'))
-		return rk_err_set(err, RK_INVALID, "\"%s\" is neither a file nor a volume (POOL/VOLUME)", r->volume);
-	ret->image.volume = r->volume;
-	ret->image.format = r->format ? r->format : dot && rk_streq(dot, ".qcow2") ? "qcow2" : dot && (rk_streq(dot, ".raw") || rk_streq(dot, ".img")) ? "raw" : NULL;
-	if (!ret->image.format) {
-		rk_err_set(err, RK_INVALID, "the format of volume \"%s\" is not known", r->volume);
-		rk_err_hint(err, "say --format qcow2 or --format raw");
-		return RK_INVALID;
-	}
-	return settle_arch(world, r, NULL, &ret->image.arch, err);
 }
 
 static int judge_file(const struct rk_world *world, const struct rk_image_add *r, struct file *f, struct rk_arena *arena, struct rk_image_added *ret,
@@ -107,7 +91,7 @@ static int judge_file(const struct rk_world *world, const struct rk_image_add *r
 	if (!rc && r->format && !rk_streq(r->format, facts.format))
 		rc = rk_err_set(err, RK_INVALID, "image \"%s\" is %s, not %s", r->path, facts.format, r->format);
 	if (!rc)
-		rc = settle_arch(world, r, facts.arch, &ret->image.arch, err);
+		rc = rk_image_arch(world, r, facts.arch, &ret->image.arch, err);
 	if (rc)
 		return rc;
 	ret->bytes = f->bytes;
@@ -133,9 +117,8 @@ struct upload {
 		struct upload *all;
 		char *state;             /* file that says how far this one came; NULL */
 		uint64_t done;
-		struct rk_err err;
-		int rc;
 	} *ones;
+	struct rk_image_try *tries;
 };
 
 static void tell(struct upload *u, uint64_t more)
@@ -189,35 +172,40 @@ static void upload_nth(void *ctx, size_t i)
 	struct rk_hv_upload up = { .fd = u->file.fd, .bytes = u->file.bytes, .done = state_of(one->state), .progress = piece_done, .ctx = one };
 	one->done = up.done <= up.bytes ? up.done : 0;
 	tell(u, one->done);
-	one->rc = hv->ops->volume_upload(hv, u->trays[i], u->pool, u->volume, &up, &one->err);
-	if (!one->rc && one->state)
+	u->tries[i].rc = hv->ops->volume_upload(hv, u->trays[i], u->pool, u->volume, &up, &u->tries[i].err);
+	if (!u->tries[i].rc && one->state)
 		unlink(one->state);
 }
 
-/* All good, or the trays that are not, each with its reason. */
-static int verdict(struct upload *u, size_t *ret_good, struct rk_err *err)
+int rk_image_verdict(const char *image, const struct rk_image_try *tries, size_t n, size_t *ret_good, struct rk_err *err)
 {
 	int rc = 0, same = 0;
 
-	for (size_t i = 0; i < u->n; i++) {
-		*ret_good += u->ones[i].rc == 0;
-		same += u->ones[i].rc && u->ones[i].rc == u->ones[0].rc;
-		rc = rc ? rc : u->ones[i].rc;
+	*ret_good = 0;
+	for (size_t i = 0; i < n; i++) {
+		*ret_good += tries[i].rc == 0;
+		same += tries[i].rc && tries[i].rc == tries[0].rc;
+		rc = rc ? rc : tries[i].rc;
 	}
 	if (!rc)
 		return 0;
 	/* One class for all of them, else some have it and some do not. */
-	rc = (size_t)same == u->n ? u->ones[0].rc : RK_PARTIAL;
-	rk_err_set(err, rc, "image \"%s\" is not on %zu of %zu trays", u->request->name, u->n - *ret_good, u->n);
-	rk_err_hint(err, rc == RK_CONFLICT ? "take another name, or delete that volume on the trays"
-					   : "the same command goes on where it stopped; --trays leaves some out");
-	for (size_t i = 0; i < u->n; i++)
-		if (u->ones[i].rc)
-			rk_err_detail(err, "%s", u->ones[i].err.message);
+	rc = (size_t)same == n ? tries[0].rc : RK_PARTIAL;
+	rk_err_set(err, rc, "image \"%s\" is not on %zu of %zu trays", image, n - *ret_good, n);
+	for (size_t i = 0; i < n; i++)
+		if (tries[i].rc)
+			rk_err_detail(err, "%s", tries[i].err.message);
 	return rc;
 }
 
-static int choose_trays(const struct rk_world *world, const struct rk_image_add *r, struct rk_arena *arena, int **ret, size_t *ret_n, struct rk_err *err)
+void rk_image_tries_free(struct rk_image_try *tries, size_t n)
+{
+	for (size_t i = 0; i < n; i++)
+		rk_err_clear(&tries[i].err);
+	free(tries);
+}
+
+int rk_image_trays(const struct rk_world *world, const struct rk_image_add *r, struct rk_arena *arena, int **ret, size_t *ret_n, struct rk_err *err)
 {
 	const struct rk_site *site = world->site;
 	int rc = rk_select_trays(site, r->trays ? r->trays : "@all", r->except, arena, ret, ret_n, err);
@@ -241,19 +229,22 @@ static int upload(struct upload *u, struct rk_image_added *ret, struct rk_err *e
 	u->pool = pool;
 	u->volume = slash + 1;
 	u->ones = rk_xcalloc(u->n ? u->n : 1, sizeof(*u->ones));
+	u->tries = rk_xcalloc(u->n ? u->n : 1, sizeof(*u->tries));
 	if (u->request->state_folder) {
 		folder = rk_xasprintf("%s/uploads", u->request->state_folder);
 		rc = rk_mkdirs(folder, err);
 	}
 	if (!rc) {
 		rk_fanout(u->n, u->world->jobs, upload_nth, u);
-		rc = verdict(u, &ret->trays, err);
+		rc = rk_image_verdict(u->request->name, u->tries, u->n, &ret->trays, err);
+		if (rc)
+			rk_err_hint(err, rc == RK_CONFLICT ? "take another name, or delete that volume on the trays"
+							   : "the same command goes on where it stopped; --trays leaves some out");
 	}
-	for (size_t i = 0; i < u->n; i++) {
+	for (size_t i = 0; i < u->n; i++)
 		free(u->ones[i].state);
-		rk_err_clear(&u->ones[i].err);
-	}
 	free(u->ones);
+	rk_image_tries_free(u->tries, u->n);
 	return rc;
 }
 
@@ -279,7 +270,7 @@ static int put_on_trays(struct rk_world *world, const struct rk_image_add *r, st
 	int rc = judge_file(world, r, f, arena, ret, err);
 
 	if (!rc)
-		rc = choose_trays(world, r, arena, &u.trays, &u.n, err);
+		rc = rk_image_trays(world, r, arena, &u.trays, &u.n, err);
 	if (!rc)
 		rc = hash_file(world, r->path, f, sum, err);
 	if (rc)
@@ -314,7 +305,7 @@ int rk_image_add(struct rk_world *world, const struct rk_image_add *request, str
 	if (!rc && request->path)
 		rc = open_file(request->path, &f, err);
 	if (!rc)
-		rc = request->path ? put_on_trays(world, request, &f, arena, ret, err) : judge_volume(world, request, ret, err);
+		rc = request->path ? put_on_trays(world, request, &f, arena, ret, err) : rk_image_volume(world, request, arena, ret, err);
 	if (f.fd >= 0)
 		close(f.fd);
 	return rc || request->dry_run ? rc : write_down(world, &ret->image, err);

@@ -102,14 +102,15 @@ static const struct rk_command rows[] = {
 	  .args = RK_ARGS({ .name = "NAME", .type = RK_ARG_TEXT, .required = true, .help = "name for the image" },
 			  { .name = "PATH|VOL", .type = RK_ARG_FILE, .required = true, .help = "qcow2 or raw file, or POOL/VOLUME on the trays" }),
 	  .options = RK_ARGS({ .name = "arch", .type = RK_ARG_ENUM, .values = "aarch64|x86_64", .help = "architecture; default: of the partition table, else of the site" },
-			     { .name = "format", .type = RK_ARG_ENUM, .values = "qcow2|raw", .help = "format, checked for a file" },
+			     { .name = "format", .type = RK_ARG_ENUM, .values = "qcow2|raw", .help = "format, checked" },
 			     { .name = "pool", .type = RK_ARG_TEXT, .help = "storage pool for a file; default: the site's" },
-			     { .name = "trays", .type = RK_ARG_SEL_TRAYS, .help = "trays that get the file; default: all that are not offline" }),
+			     { .name = "trays", .type = RK_ARG_SEL_TRAYS, .help = "trays that get the file or have the volume; default: all that are not offline" }),
 	  .columns = RK_COLUMNS({ "name", RK_COL_TEXT }, { "volume", RK_COL_TEXT }, { "arch", RK_COL_TEXT }, { "format", RK_COL_TEXT }, { "checksum", RK_COL_TEXT },
 				{ "bytes", RK_COL_NUMBER }, { "disk_bytes", RK_COL_NUMBER }, { "trays", RK_COL_NUMBER }),
 	  .description = "A file is judged by its own header: an image that names another file of the host, is encrypted, or was not closed cleanly is refused, and "
 			 "one for another architecture too, where its partition table says so. It goes through libvirt's storage interface, many trays at once; both "
-			 "ends are read back. An upload that was broken off goes on where it stopped when the command is given again.",
+			 "ends are read back. An upload that was broken off goes on where it stopped when the command is given again. A volume is judged where it is, "
+			 "and must be the same on all trays.",
 	  .examples = RK_EXAMPLES("image add ubuntu-next default/ubuntu-next.qcow2"), .run = add },
 	{ .noun = "image", .verb = "remove", .summary = "forget an image that no cluster uses", .flags = RK_CMD_CHANGES, .run = take_away,
 	  .args = RK_ARGS({ .name = "IMAGE", .type = RK_ARG_IMAGE, .required = true, .help = "name of an image" }),

@@ -249,6 +249,7 @@ static const struct rk_hv_ops ops = {
 	.undefine = rk_lv_undefine,
 	.volume_get = rk_lv_volume_get,
 	.volume_list = rk_lv_volume_list,
+	.volume_read = rk_lv_volume_read,
 	.volume_overlay = rk_lv_volume_overlay,
 	.volume_upload = rk_lv_volume_upload,
 	.volume_put = rk_lv_volume_put,

@@ -52,6 +52,7 @@ int rk_lv_destroy(struct rk_hv *hv, int tray, const char *name, struct rk_err *e
 int rk_lv_undefine(struct rk_hv *hv, int tray, const char *name, struct rk_err *err);
 int rk_lv_volume_get(struct rk_hv *hv, int tray, const char *pool_name, const char *name, struct rk_arena *arena, struct rk_hv_volume *ret, struct rk_err *err);
 int rk_lv_volume_list(struct rk_hv *hv, int tray, const char *pool_name, struct rk_arena *arena, const char ***ret, size_t *ret_n, struct rk_err *err);
+int rk_lv_volume_read(struct rk_hv *hv, int tray, const char *pool_name, const char *name, uint64_t offset, void *bytes, size_t n, struct rk_err *err);
 int rk_lv_volume_overlay(struct rk_hv *hv, int tray, const char *pool_name, const char *name, const char *backing, struct rk_err *err);
 int rk_lv_volume_upload(struct rk_hv *hv, int tray, const char *pool_name, const char *name, const struct rk_hv_upload *up, struct rk_err *err);
 int rk_lv_volume_put(struct rk_hv *hv, int tray, const char *pool_name, const char *name, const void *data, size_t len, struct rk_err *err);

@@ -1,4 +1,4 @@
-/* Images into volumes, in pieces that the host acknowledges, so that an upload can go on where it was broken off. */
+/* What is in volumes: read, and images written in pieces that the host acknowledges, so that an upload can go on where it was broken off. */
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -26,16 +26,14 @@ static int upload_piece(virConnectPtr conn, virStorageVolPtr volume, int fd, uin
 	return rk_lv_end_stream(stream, rc);
 }
 
-/* Does the host have the same bytes there as the local file? */
-static bool same_bytes(virConnectPtr conn, virStorageVolPtr volume, int fd, uint64_t offset, size_t n)
+static bool download(virConnectPtr conn, virStorageVolPtr volume, uint64_t offset, char *bytes, size_t n)
 {
-	char *ours RK_CLEANUP_FREE = rk_xmalloc(PIECE), *theirs RK_CLEANUP_FREE = rk_xmalloc(PIECE);
 	virStreamPtr stream = virStreamNew(conn, 0);
 	bool good = stream && virStorageVolDownload(volume, stream, offset, n, 0) == 0;
 	size_t got = 0;
 
 	while (good && got < n) {
-		int came = virStreamRecv(stream, theirs + got, n - got);
+		int came = virStreamRecv(stream, bytes + got, n - got);
 		good = came > 0;
 		got += good ? (size_t)came : 0;
 	}
@@ -43,7 +41,29 @@ static bool same_bytes(virConnectPtr conn, virStorageVolPtr volume, int fd, uint
 		virStreamAbort(stream);
 	if (stream)
 		virStreamFree(stream);
-	return good && pread(fd, ours, n, (off_t)offset) == (ssize_t)n && memcmp(ours, theirs, n) == 0;
+	return good;
+}
+
+int rk_lv_volume_read(struct rk_hv *hv, int tray, const char *pool_name, const char *name, uint64_t offset, void *bytes, size_t n, struct rk_err *err)
+{
+	virConnectPtr conn;
+	int rc = rk_lv_enter(hv, tray, false, &conn, err);
+
+	if (rc != 0)
+		return rc;
+	virStoragePoolPtr pool RK_LV_CLEANUP_POOL = virStoragePoolLookupByName(conn, pool_name);
+	virStorageVolPtr volume RK_LV_CLEANUP_VOLUME = pool ? virStorageVolLookupByName(pool, name) : NULL;
+	if (!volume || !download(conn, volume, offset, bytes, n))
+		rc = rk_lv_failed((struct rk_libvirt *)hv, tray, "reading a volume", err);
+	return rk_lv_leave(hv, tray, rc);
+}
+
+/* Does the host have the same bytes there as the local file? */
+static bool same_bytes(virConnectPtr conn, virStorageVolPtr volume, int fd, uint64_t offset, size_t n)
+{
+	char *ours RK_CLEANUP_FREE = rk_xmalloc(PIECE), *theirs RK_CLEANUP_FREE = rk_xmalloc(PIECE);
+
+	return download(conn, volume, offset, theirs, n) && pread(fd, ours, n, (off_t)offset) == (ssize_t)n && memcmp(ours, theirs, n) == 0;
 }
 
 static int upload_all(struct rk_libvirt *lv, int tray, virConnectPtr conn, virStorageVolPtr volume, const struct rk_hv_upload *up, struct rk_err *err)

@@ -20,6 +20,13 @@ virStoragePoolPtr rk_lv_open_pool(virConnectPtr conn, const char *name)
 	return pool;
 }
 
+uint64_t rk_lv_physical_bytes(virStorageVolPtr volume)
+{
+	virStorageVolInfo info;
+
+	return virStorageVolGetInfoFlags(volume, &info, VIR_STORAGE_VOL_GET_PHYSICAL) == 0 ? info.allocation : 0;
+}
+
 int rk_lv_volume_get(struct rk_hv *hv, int tray, const char *pool_name, const char *name, struct rk_arena *arena, struct rk_hv_volume *ret,
 			 struct rk_err *err)
 {
@@ -40,7 +47,7 @@ int rk_lv_volume_get(struct rk_hv *hv, int tray, const char *pool_name, const ch
 	char *path RK_CLEANUP_FREE = virStorageVolGetPath(volume);
 	if (!path || virStorageVolGetInfo(volume, &info) != 0)
 		return rk_lv_leave(hv, tray, rk_lv_failed(lv, tray, "reading a volume", err));
-	*ret = (struct rk_hv_volume){ true, info.capacity, rk_arena_strdup(arena, path) };
+	*ret = (struct rk_hv_volume){ true, info.capacity, rk_arena_strdup(arena, path), rk_lv_physical_bytes(volume) };
 	return rk_lv_leave(hv, tray, 0);
 }
 
@@ -122,13 +129,6 @@ int rk_lv_volume_overlay(struct rk_hv *hv, int tray, const char *pool_name, cons
 		rc = rk_lv_last_is(VIR_ERR_STORAGE_VOL_EXIST) ? rk_err_set(err, RK_CONFLICT, "tray \"%s\": volume \"%s\" is there already", hv->site->trays[tray].name, name)
 							: rk_lv_failed(lv, tray, "creating the overlay", err);
 	return rk_lv_leave(hv, tray, rc);
-}
-
-uint64_t rk_lv_physical_bytes(virStorageVolPtr volume)
-{
-	virStorageVolInfo info;
-
-	return virStorageVolGetInfoFlags(volume, &info, VIR_STORAGE_VOL_GET_PHYSICAL) == 0 ? info.allocation : 0;
 }
 
 int rk_lv_end_stream(virStreamPtr stream, int rc)

@@ -57,12 +57,33 @@ static int upload(struct rk_hv *hv, int tray, const char *pool, const char *name
 	return plan->rc ? rk_err_set(err, plan->rc, "tray %d: broken", tray) : 0;
 }
 
+/* Tray 3 has no volume "some.raw", tray 4 one of another length, tray 5 does not answer when it is read. */
+static int volume_get(struct rk_hv *hv, int tray, const char *pool, const char *name, struct rk_arena *arena, struct rk_hv_volume *ret, struct rk_err *err)
+{
+	uint64_t bytes = tray == 4 ? 2 * BYTES : BYTES;
+
+	(void)hv, (void)pool, (void)arena, (void)err;
+	*ret = (struct rk_hv_volume){ .exists = tray != 3 || strcmp(name, "some.raw") != 0, .bytes = bytes, .path = "/pool/x", .file_bytes = bytes };
+	return 0;
+}
+
+static int volume_read(struct rk_hv *hv, int tray, const char *pool, const char *name, uint64_t offset, void *bytes, size_t n, struct rk_err *err)
+{
+	(void)hv;
+	assert_string_equal(pool, "default");
+	assert_true(offset + n <= (tray == 4 ? 2 * BYTES : BYTES));
+	memset(bytes, 0, n);
+	if (!offset && strcmp(name, "packed.raw") == 0)
+		memcpy(bytes, "\x1f\x8b", 2);
+	return tray == 5 ? rk_err_set(err, RK_UNREACHABLE, "tray 5 does not answer") : 0;
+}
+
 static void nothing(struct rk_hv *hv)
 {
 	(void)hv;
 }
 
-static const struct rk_hv_ops ops = { .volume_upload = upload, .free = nothing };
+static const struct rk_hv_ops ops = { .volume_upload = upload, .volume_get = volume_get, .volume_read = volume_read, .free = nothing };
 
 static void progress(void *ctx, const char *text)
 {
@@ -234,6 +255,55 @@ static void a_cancelled_upload_can_go_on(void **state)
 	assert_true(f->plans[0].from == PIECE);
 }
 
+static int add_volume(struct fixture *f, const char *volume, const char *trays, struct rk_image_added *added, struct rk_arena *arena, struct rk_err *err)
+{
+	const struct rk_image_add request = { .name = "new", .volume = volume, .trays = trays };
+
+	return rk_image_add(&f->world, &request, arena, added, err);
+}
+
+static void a_volume_is_written_down_when_it_is_the_same_image_on_every_tray(void **state)
+{
+	struct rk_arena *arena RK_CLEANUP_ARENA = rk_arena_new();
+	RK_CLEANUP_ERR struct rk_err err = RK_ERR_INIT;
+	struct fixture *f = *state;
+	struct rk_image_added added;
+
+	assert_int_equal(add_volume(f, "default/other.raw", "r01-t[01-04]", &added, arena, &err), 0);
+	assert_int_equal(added.trays, 4);
+	assert_string_equal(added.image.format, "raw");
+	assert_true(added.bytes == BYTES && added.disk_bytes == BYTES);
+	assert_null(added.image.checksum);
+	assert_int_not_equal(stored(f), RK_NONE);
+}
+
+static void a_volume_that_is_not_the_same_everywhere_is_refused(void **state)
+{
+	static const struct {
+		const char *volume, *trays, *message, *detail;
+		int rc;
+	} cases[] = {
+		{ "default/some.raw", "r01-t[01-04]", "image \"new\" is not on 1 of 4 trays", "tray \"r01-t04\": there is no volume \"default/some.raw\"", RK_PARTIAL },
+		{ "default/some.raw", "r01-t04", "image \"new\" is not on 1 of 1 trays", "there is no volume", RK_NOT_FOUND },
+		{ "default/other.raw", "r01-t[01-06]", "image \"new\" is not on 1 of 6 trays", "tray 5 does not answer", RK_PARTIAL },
+		{ "default/other.raw", "r01-t[01-05]", "not the same everywhere: raw of 1048576 bytes on r01-t01, raw of 2097152 bytes on r01-t05", NULL, RK_INVALID },
+		{ "default/packed.raw", "r01-t01", "image \"new\" is not on 1 of 1 trays", "is gzip-compressed, neither qcow2 nor raw", RK_INVALID },
+		{ "default", "r01-t01", "\"default\" is neither a file nor a volume", NULL, RK_INVALID },
+	};
+	struct rk_arena *arena RK_CLEANUP_ARENA = rk_arena_new();
+	struct fixture *f = *state;
+	struct rk_image_added added;
+
+	for (size_t i = 0; i < RK_ARRAY_SIZE(cases); i++) {
+		RK_CLEANUP_ERR struct rk_err err = RK_ERR_INIT;
+		assert_int_equal(add_volume(f, cases[i].volume, cases[i].trays, &added, arena, &err), cases[i].rc);
+		assert_non_null(strstr(err.message, cases[i].message));
+		if (cases[i].detail)
+			assert_non_null(strstr(err.details[0], cases[i].detail));
+		assert_int_equal(stored(f), RK_NONE);
+	}
+}
+
 static void pieces_give_the_digest_of_the_whole(void **state)
 {
 	static const size_t steps[] = { 1, 7, 63, 64, 65, 1000 };
@@ -264,6 +334,8 @@ int main(void)
 		EACH(only_the_chosen_trays_get_it),
 		EACH(all_silent_trays_are_one_class),
 		EACH(a_cancelled_upload_can_go_on),
+		EACH(a_volume_is_written_down_when_it_is_the_same_image_on_every_tray),
+		EACH(a_volume_that_is_not_the_same_everywhere_is_refused),
 		cmocka_unit_test(pieces_give_the_digest_of_the_whole),
 	};
 

@@ -190,6 +190,38 @@ static void an_upload_that_was_killed_goes_on(struct fixture *f)
 	assert_int_not_equal(rk_find_image(f->world.site, "disk"), RK_NONE);
 }
 
+/* A volume that is there already, under another name of an image. */
+static int add_volume(struct fixture *f, const char *volume, const char *format, struct rk_image_added *added, struct rk_err *err)
+{
+	const struct rk_image_add request = { .name = "again", .volume = volume, .format = format, .arch = "x86_64", .dry_run = true };
+
+	return rk_image_add(&f->world, &request, f->arena, added, err);
+}
+
+static void volumes_are_looked_into(struct fixture *f, const char *overlay)
+{
+	static const struct {
+		const char *volume, *format, *message;
+	} cases[] = {
+		{ "default/disk.raw", "qcow2", "volume \"default/disk.raw\" is raw, not qcow2" },
+		{ "default/none.raw", NULL, "there is no volume \"default/none.raw\"" },
+		{ NULL, NULL, "has a backing file, which could be any file of the host" },
+	};
+	struct rk_image_added added;
+
+	OK(add_volume(f, "default/disk.raw", NULL, &added, err));
+	assert_string_equal(added.image.format, "raw");
+	assert_true(added.bytes == IMAGE_BYTES && added.disk_bytes == IMAGE_BYTES && added.trays == 1);
+	for (size_t i = 0; i < RK_ARRAY_SIZE(cases); i++) {
+		RK_CLEANUP_ERR struct rk_err err = RK_ERR_INIT;
+		const char *volume = cases[i].volume ? cases[i].volume : rk_arena_printf(f->arena, "default/%s", overlay);
+		assert_int_not_equal(add_volume(f, volume, cases[i].format, &added, &err), 0);
+		const char *said = err.n_details ? err.details[0] : err.message;
+		if (!strstr(said, cases[i].message))
+			fail_msg("%s: %s", volume, said);
+	}
+}
+
 /* ---- the guest ----------------------------------------------------------------------------------------------------------------------- */
 
 static void make_volumes(struct fixture *f, const char *vm, const char *image)
@@ -197,12 +229,16 @@ static void make_volumes(struct fixture *f, const char *vm, const char *image)
 	static const struct rk_seed_file files[] = { { "meta-data", (char *)"instance-id: a\n" }, { "user-data", (char *)"#cloud-config\n" } };
 	struct rk_hv *hv = f->world.hv;
 	void *seed RK_CLEANUP_FREE = NULL;
+	struct stat st;
 	size_t len;
 
 	if (image)
 		OK(hv->ops->volume_overlay(hv, 0, "default", rk_vm_os_volume(f->arena, vm), image, err));
 	OK(rk_seed_image(files, RK_ARRAY_SIZE(files), &seed, &len, err));
 	OK(hv->ops->volume_put(hv, 0, "default", rk_vm_seed_volume(f->arena, vm), seed, len, err));
+	/* It holds a private key. */
+	assert_int_equal(stat(pool_file(f, rk_vm_seed_volume(f->arena, vm)), &st), 0);
+	assert_int_equal(st.st_mode & 0777, 0600);
 }
 
 /* Renders for what the daemon says it can do, defines with validation, compares what it kept, starts. */
@@ -286,6 +322,7 @@ static void a_guest_boots_from_an_overlay_on_an_uploaded_image(void **state)
 	const struct rk_image *image = &f->world.site->images[rk_find_image(f->world.site, "disk")];
 	assert_string_equal(image->volume, "default/disk.raw");
 	make_volumes(f, "a-01", image->volume);
+	volumes_are_looked_into(f, rk_vm_os_volume(f->arena, "a-01"));
 	start_guest(f, "a-01", "x86_64", image);
 	assert_guest_says(f, "a-01", "disk boots, mark Racksh\r\n");
 	remove_guest(f, "a-01");
