@@ -518,9 +518,9 @@ int rk_app_run(struct rk_app *app, const struct rk_parsed *p, const char *place)
 	bool staged = app->stage.open && (p->command->flags & RK_CMD_CHANGES) && !(p->command->flags & RK_CMD_SHELL) && !p->globals.dry_run;
 	int rc = staged ? rk_stage_add(app, p, &err) : run_command(app, p, &out, &err);
 	rk_out_finish(&out);
-	/* An error that came before the first row has no table. Changing commands are silent under -q; a question's answer is always printed. */
-	bool nothing = rc && !out.n_rows && !out.raw.len && !out.notes.len;
-	if (!nothing && !(p->globals.quiet && (p->command->flags & RK_CMD_CHANGES) && !rc))
+	/* An error that came before the first row has no table. Changing commands are silent under -q; what was asked for (a dry run, too) is always printed. */
+	bool nothing = rc && !out.n_rows && !out.raw.len && !out.notes.len, silent = p->globals.quiet && !p->globals.dry_run && !rc;
+	if (!nothing && !(silent && (p->command->flags & RK_CMD_CHANGES)))
 		print_result(app, &out, p);
 	if (rc && err.message)
 		rk_print_error(&err, place, p->globals.format);

@@ -2,6 +2,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/ioctl.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -24,6 +25,7 @@ static struct {
 	size_t at;
 	long long polled_ms;
 	bool broken;                 /* Ctrl-C: the text so far is dropped */
+	bool searching;              /* it came in a search: the line it was on is not ended yet */
 } shell;
 
 /* ---- completion ------------------------------------------------------------------------------------------------------------------- */
@@ -232,6 +234,31 @@ static char *prompt_of(const struct rk_app *app)
 	return rk_str_steal(&out);
 }
 
+/* ---- what the shell says --------------------------------------------------------------------------------------------------------- */
+
+/* A text of few lines, broken between words where the screen ends. */
+static void say(FILE *to, const char *text)
+{
+	struct winsize size = { 0 };
+	int columns = ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) == 0 ? size.ws_col : 0, at = 0;
+
+	while (*text) {
+		int n = (int)strcspn(text, " \n");
+		if (at && columns > 0 && at + 1 + n > columns) {
+			fputs("\n", to);
+			at = 0;
+		}
+		at += fprintf(to, "%s%.*s", at ? " " : "", n, text);
+		text += n;
+		if (*text == '\n') {
+			fputs("\n", to);
+			at = 0;
+		}
+		text += *text != '\0';
+	}
+	fputs(at ? "\n" : "", to);
+}
+
 /* ---- waiting for a line ------------------------------------------------------------------------------------------------------------ */
 
 /* Above the prompt; what was typed so far stays. */
@@ -243,7 +270,8 @@ static void print_above(const char *text)
 	rl_save_prompt();
 	rl_replace_line("", 0);
 	rl_redisplay();
-	fprintf(rl_outstream, "\r%s\n", text);
+	fputs("\r", rl_outstream);
+	say(rl_outstream, text);
 	rl_restore_prompt();
 	rl_replace_line(kept, 0);
 	rl_point = point;
@@ -257,6 +285,13 @@ static int on_signal(void)
 	if (!rk_app_interrupted() || shell.broken)
 		return 0;
 	shell.broken = true;
+	/* A search in the history has the prompt put aside: it is ended as by Ctrl-G, which draws it again. */
+	shell.searching = RL_ISSTATE(RL_STATE_ISEARCH);
+	if (shell.searching) {
+		rl_stuff_char('\a');
+		rl_done = 1;
+		return 0;
+	}
 	rl_replace_line("", 0);
 	/* readline ends the line in one of two ways, one of them without a new line: so this is done here, and an empty line gets no other. */
 	rl_crlf();
@@ -340,6 +375,8 @@ static void loop(struct rk_app *app, const char *history)
 			printf("\n");
 			break;
 		}
+		if (shell.broken && shell.searching)
+			printf("\n");
 		if (shell.broken)
 			continue;
 		remember(line, history);
@@ -359,7 +396,7 @@ int rk_app_shell(struct rk_app *app)
 	load_history(history);
 	if (rk_app_world(app, false, &err))
 		rk_print_error(&err, "", app->globals.format);
-	printf("help tells what there is, ? what can come next, quit leaves\n");
+	say(stdout, "help tells what there is, ? what can come next, quit leaves");
 	start_up(app);
 	loop(app, history);
 	rk_notices_free(shell.notices);

@@ -6,7 +6,7 @@
  *   colours                     print changes of colour as {32} and {}
  *   run ARGUMENTS               starts PROGRAM with these arguments (split at blanks)
  *   type TEXT | line TEXT       keys; line ends with ENTER
- *   key NAME                    tab enter up down left ctrl-a ctrl-c ctrl-d ctrl-r escape
+ *   key NAME                    tab enter up down left ctrl-a ctrl-c ctrl-d ctrl-r ctrl-t escape
  *   wait TEXT                   until TEXT was shown behind what the last wait saw
  *   beside COMMAND              runs a command of the system meanwhile, to its end
  *   end                         until the program has ended; its exit code is printed
@@ -236,7 +236,7 @@ static void send_text(struct play *p, const char *text, size_t n)
 static void send_key(struct play *p, const char *name)
 {
 	static const char *const keys[][2] = { { "tab", "\t" }, { "enter", "\r" }, { "up", "\033[A" }, { "down", "\033[B" }, { "left", "\033[D" },
-					       { "ctrl-a", "\001" }, { "ctrl-c", "\003" }, { "ctrl-d", "\004" }, { "ctrl-r", "\022" }, { "escape", "\033" } };
+					       { "ctrl-a", "\001" }, { "ctrl-c", "\003" }, { "ctrl-d", "\004" }, { "ctrl-r", "\022" }, { "ctrl-t", "\024" }, { "escape", "\033" } };
 
 	for (size_t i = 0; i < sizeof(keys) / sizeof(keys[0]); i++)
 		if (strcmp(keys[i][0], name) == 0) {
