@@ -1,5 +1,7 @@
 #include "inventory/store_impl.h"
 
+#include <string.h>
+
 /* One portable set of statements for SQLite and PostgreSQL. Rules: identities and times are BIGINT; constraints are named
  * <table>_<first column>; references from allocations into the inventory are checked at commit, so that an import may replace the
  * inventory as a whole and still cannot drop what is held. A migration that was released is never edited. */
@@ -151,12 +153,77 @@ int rk_store_read_schema(struct rk_db *db, int *ret, struct rk_err *err)
 	return rc;
 }
 
-static int apply(struct rk_db *db, const struct rk_migration *m, struct rk_err *err)
+/* ---- a database without any table ---------------------------------------------------------------------------------------------------- */
+
+/* "ALTER TABLE <table> ADD COLUMN <column>": the column, and the table's name; NULL when it is another statement. */
+static const char *added_column(const char *sql, const char **ret_table, size_t *ret_len)
+{
+	static const char head[] = "ALTER TABLE ", middle[] = " ADD COLUMN ";
+
+	if (!rk_starts_with(sql, head))
+		return NULL;
+	*ret_table = sql + strlen(head);
+	*ret_len = strcspn(*ret_table, " ");
+	return rk_starts_with(*ret_table + *ret_len, middle) ? *ret_table + *ret_len + strlen(middle) : NULL;
+}
+
+/* Where the columns of a CREATE TABLE end: before the constraints of the table, or the closing parenthesis. */
+static size_t end_of_columns(const char *create)
+{
+	static const char *const words[] = { "CONSTRAINT ", "PRIMARY KEY", "UNIQUE ", "FOREIGN KEY", "CHECK " };
+	int depth = 0;
+	size_t at;
+
+	for (at = 0; create[at]; at++) {
+		depth += create[at] == '(' ? 1 : create[at] == ')' ? -1 : 0;
+		if (create[at] == ')' && !depth)
+			return at;
+		for (size_t w = 0; create[at] == ',' && depth == 1 && w < RK_ARRAY_SIZE(words); w++)
+			if (rk_starts_with(create + at + 1 + strspn(create + at + 1, " "), words[w]))
+				return at;
+	}
+	return at;
+}
+
+/* A CREATE TABLE with the columns that later migrations add. */
+static char *with_added(const char *create, int to)
+{
+	static const char head[] = "CREATE TABLE ";
+	struct rk_str out = RK_STR_INIT;
+	size_t end = end_of_columns(create);
+	const char *name = create + strlen(head), *table;
+	size_t len;
+
+	rk_str_addn(&out, create, end);
+	for (const struct rk_migration *m = rk_store_migrations; m->schema && m->schema <= to; m++)
+		for (const char *const *sql = m->statements; *sql; sql++) {
+			const char *column = added_column(*sql, &table, &len);
+			if (column && strncmp(name, table, len) == 0 && name[len] == ' ')
+				rk_str_addf(&out, ", %s", column);
+		}
+	rk_str_add(&out, create + end);
+	return rk_str_steal(&out);
+}
+
+/* There SQLite reads the whole schema anew for every column that is added: the tables are made with all their columns instead. */
+static int run_fresh(struct rk_db *db, const char *sql, int to, struct rk_err *err)
+{
+	const char *table;
+	size_t len;
+
+	if (added_column(sql, &table, &len))
+		return 0;
+	char *whole RK_CLEANUP_FREE = rk_starts_with(sql, "CREATE TABLE ") ? with_added(sql, to) : NULL;
+	return rk_db_query(db, whole ? whole : sql, NULL, 0, NULL, NULL, err);
+}
+
+/* fresh: the schema all of it is brought to, in a database without any table; 0: there are some. */
+static int apply(struct rk_db *db, const struct rk_migration *m, int fresh, struct rk_err *err)
 {
 	int rc = 0;
 
 	for (const char *const *sql = m->statements; *sql && !rc; sql++)
-		rc = rk_db_query(db, *sql, NULL, 0, NULL, NULL, err);
+		rc = fresh ? run_fresh(db, *sql, fresh, err) : rk_db_query(db, *sql, NULL, 0, NULL, NULL, err);
 	if (!rc)
 		rc = rk_db_exec(db, err, "UPDATE meta SET value = ? WHERE name = 'schema'", RK_DB_I(m->schema));
 	if (rc)
@@ -173,7 +240,7 @@ int rk_store_apply_schema(struct rk_db *db, int to, struct rk_err *err)
 	rc = rk_store_read_schema(db, &schema, err);
 	for (const struct rk_migration *m = rk_store_migrations; !rc && m->schema && m->schema <= to; m++)
 		if (m->schema > schema)
-			rc = apply(db, m, err);
+			rc = apply(db, m, schema ? 0 : to, err);
 	if (!rc)
 		return db->driver->commit(db, err);
 	db->driver->rollback(db);

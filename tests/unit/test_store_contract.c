@@ -6,7 +6,7 @@
 #include <cmocka.h>
 
 #include "inventory/base/file.h"
-#include "inventory/db.h"
+#include "inventory/store_impl.h"
 #include "inventory/base/clock.h"
 #include "inventory/tray_identity.h"
 #include "tests/contract/pg.h"
@@ -678,6 +678,40 @@ static void an_older_schema_is_refused_until_it_is_migrated(void **state)
 	}
 }
 
+static int add_columns(void *ctx, const struct rk_db_row *row, struct rk_err *e)
+{
+	(void)e;
+	rk_str_addf(ctx, "%s %s %lld %lld\n", rk_db_text(row, 0), rk_db_text(row, 1), (long long)rk_db_int(row, 2), (long long)rk_db_int(row, 3));
+	return 0;
+}
+
+static void add_tables(struct rk_db *db, struct rk_str *out)
+{
+	for (const char *const *table = rk_store_tables; *table; table++) {
+		char *sql RK_CLEANUP_FREE = rk_xasprintf("SELECT name, type, \"notnull\", pk FROM pragma_table_info('%s') ORDER BY cid", *table);
+		rk_str_addf(out, "%s:\n", *table);
+		must(rk_db_query(db, sql, NULL, 0, add_columns, out, &err));
+	}
+}
+
+/* A new store is not migrated from the first schema on; it looks as if it had been. */
+static void a_new_store_has_the_tables_of_one_that_was_migrated(void **state)
+{
+	struct rk_str fresh RK_CLEANUP_STR = RK_STR_INIT, migrated RK_CLEANUP_STR = RK_STR_INIT;
+	struct rk_db *a RK_CLEANUP_DB = NULL, *b RK_CLEANUP_DB = NULL;
+
+	(void)state;
+	must(rk_db_open("mem:", true, &a, &err));
+	must(rk_store_apply_schema(a, rk_store_newest_schema(), &err));
+	must(rk_db_open("mem:", true, &b, &err));
+	for (int schema = 1; schema <= rk_store_newest_schema(); schema++)
+		must(rk_store_apply_schema(b, schema, &err));
+	add_tables(a, &fresh);
+	add_tables(b, &migrated);
+	assert_string_equal(rk_str_text(&fresh), rk_str_text(&migrated));
+	assert_non_null(strstr(rk_str_text(&fresh), "host_name TEXT"));
+}
+
 /* A store with something of everything. */
 static void fill(struct rk_store *store, const struct rk_site *site)
 {
@@ -854,6 +888,7 @@ int main(void)
 		EACH(eight_writers_never_hold_a_thing_twice, sqlite),
 		EACH(eight_writers_never_hold_a_thing_twice, postgresql),
 		ALL(a_store_moves_to_any_other_kind_and_back),
+		cmocka_unit_test(a_new_store_has_the_tables_of_one_that_was_migrated),
 		EACH(an_older_schema_is_refused_until_it_is_migrated, sqlite),
 		EACH(an_older_schema_is_refused_until_it_is_migrated, postgresql),
 		EACH(a_lost_server_is_said_and_found_again, postgresql),
