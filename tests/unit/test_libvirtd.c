@@ -14,7 +14,7 @@
 #include "inventory/site_file.h"
 #include "provision/image.h"
 #include "tests/contract/libvirtd.h"
-#include "vmspec/vmspec.h"
+#include "vmspec/domain_impl.h"
 
 enum { IMAGE_BYTES = 72 << 20 /* more than the piece that a host acknowledges */, GUEST_MS = 60000, MIB = 1 << 20, MARK_SECTOR = 64 };
 
@@ -345,6 +345,33 @@ static void a_guest_of_aarch64_boots_its_kernel(void **state)
 	remove_guest(f, "b-01");
 }
 
+/* Debian 12 has libvirt 9.0.0: racksh says what is missing before it asks, and libvirt itself would not have taken it either. */
+static void an_old_libvirt_refuses_the_full_form_and_racksh_says_so_first(void **state)
+{
+	RK_CLEANUP_ERR struct rk_err ours = RK_ERR_INIT, theirs = RK_ERR_INIT;
+	char *xml RK_CLEANUP_FREE = NULL;
+	bool have[RK_ELEMENTS];
+	struct fixture *f = *state;
+	struct rk_hv *hv;
+	struct rk_hostcaps caps;
+	const char *kept;
+	size_t len;
+
+	if (!f->daemon.uri)
+		skip();
+	open_world(f);
+	hv = f->world.hv;
+	OK(hv->ops->probe(hv, 0, f->arena, &caps, err));
+	if (caps.libvirt >= 12007000)
+		skip();
+	assert_int_equal(rk_hostcaps_check(&caps, rk_size_find(NULL, "nd128isr-gb300-v6"), have, &ours), RK_INVALID);
+	assert_non_null(strstr(ours.message, "cannot express size \"nd128isr-gb300-v6\": "));
+	assert_non_null(strstr(ours.message, "<iommu><driver accel> needs libvirt 12.7.0"));
+	OK(rk_file_read("tests/fixtures/domain_xml/gb300-full.xml", 1 << 20, &xml, &len, err));
+	assert_int_equal(hv->ops->define(hv, 0, xml, f->arena, &kept, &theirs), RK_INVALID);
+	assert_non_null(strstr(theirs.message, "defining the domain"));
+}
+
 #define WITH_DAEMON(test) cmocka_unit_test_setup_teardown(test, set_up, tear_down)
 
 int main(void)
@@ -352,6 +379,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		WITH_DAEMON(a_guest_boots_from_an_overlay_on_an_uploaded_image),
 		WITH_DAEMON(a_guest_of_aarch64_boots_its_kernel),
+		WITH_DAEMON(an_old_libvirt_refuses_the_full_form_and_racksh_says_so_first),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
