@@ -82,13 +82,31 @@ static int check_expressible(struct rk_world *world, struct rk_step *step, const
 	return rc ? rc : rk_check_hostdevs(world, step, j, rk_str_text(&xml), err);
 }
 
+/* The image is there, and no disk that somebody else has written to would be taken for a new one. */
+static int check_volumes(struct rk_world *world, struct rk_step *step, const struct rk_vm_job *j, struct rk_err *err)
+{
+	const char *pool = NULL, *name = NULL;
+	struct rk_hv_volume volume;
+	int rc = split_volume(step, j->image->volume, &pool, &name, err);
+
+	if (!rc)
+		rc = world->hv->ops->volume_get(world->hv, j->tray, pool, name, step->arena, &volume, err);
+	if (!rc && !volume.exists)
+		rc = rk_err_set(err, RK_NOT_FOUND, "image volume \"%s\" is not on tray %s", j->image->volume, j->tray_name);
+	if (!rc)
+		rc = world->hv->ops->volume_get(world->hv, j->tray, world->site->pool, j->os, step->arena, &volume, err);
+	if (rc || !volume.exists)
+		return rc;
+	rk_err_set(err, RK_CONFLICT, "tray %s has a volume \"%s/%s\" already that is not this VM's", j->tray_name, world->site->pool, j->os);
+	rk_err_hint(err, "virsh vol-delete it on the tray when nobody needs it");
+	return RK_CONFLICT;
+}
+
 static int preflight(struct rk_world *world, struct rk_step *step, struct rk_err *err)
 {
 	struct rk_vm_job j;
 	struct rk_hostcaps caps;
 	struct rk_hv_domain domain;
-	struct rk_hv_volume volume;
-	const char *pool = NULL, *name = NULL;
 	int rc = rk_vm_job_to_make(world, step, &j, err);
 
 	if (!rc)
@@ -104,14 +122,7 @@ static int preflight(struct rk_world *world, struct rk_step *step, struct rk_err
 		return rk_err_set(err, RK_INVALID, "image \"%s\" is for %s, tray %s is %s", j.image->name, j.image->arch,
 				  j.tray_name, caps.arch);
 	rc = check_expressible(world, step, &j, &caps, err);
-	if (rc || !j.image->volume)
-		return rc;
-	rc = split_volume(step, j.image->volume, &pool, &name, err);
-	if (!rc)
-		rc = world->hv->ops->volume_get(world->hv, j.tray, pool, name, step->arena, &volume, err);
-	if (!rc && !volume.exists)
-		rc = rk_err_set(err, RK_NOT_FOUND, "image volume \"%s\" is not on tray %s", j.image->volume, j.tray_name);
-	return rc;
+	return rc || !j.image->volume ? rc : check_volumes(world, step, &j, err);
 }
 
 /* ---- volumes ------------------------------------------------------------------------------------------------------------------ */

@@ -137,6 +137,24 @@ static void a_domain_left_from_an_earlier_vm_of_the_name_is_not_taken_for_the_ne
 	assert_non_null(strstr(why.message, "has a domain \"racksh-a-01\" already that is not this VM's"));
 }
 
+/* It may hold what another tenant wrote. */
+static void a_disk_left_from_an_earlier_vm_of_the_name_is_not_booted_again(void **state)
+{
+	struct fixture *f = *state;
+	RK_CLEANUP_ERR struct rk_err why = RK_ERR_INIT;
+	int64_t op;
+
+	create(f, "a", 1, false);
+	int tray = f->world.site->vms[0].tray;
+	OK(rk_cluster_delete(&f->world, "a", &op, err));
+	OK(f->world.hv->ops->volume_overlay(f->world.hv, tray, "default", "racksh-a-01-os.qcow2", "default/u.qcow2", err));
+	assert_int_equal(rk_cluster_create(&f->world, spec_of(f->arena, "a", "u", 1, 1, false), &op, &why), RK_FAILED);
+	assert_non_null(strstr(why.message, "has a volume \"default/racksh-a-01-os.qcow2\" already that is not this VM's"));
+	struct rk_hv_volume volume;
+	OK(f->world.hv->ops->volume_get(f->world.hv, tray, "default", "racksh-a-01-os.qcow2", f->arena, &volume, err));
+	assert_true(volume.exists);
+}
+
 /* ---- grow and shrink ----------------------------------------------------------------------------------------------------------------------- */
 
 static void numbers_are_never_used_again(void **state)
@@ -552,6 +570,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		WITH_TWIN(a_rendering_shows_what_create_makes),
 		WITH_TWIN(a_domain_left_from_an_earlier_vm_of_the_name_is_not_taken_for_the_new_one),
+		WITH_TWIN(a_disk_left_from_an_earlier_vm_of_the_name_is_not_booted_again),
 		WITH_TWIN(numbers_are_never_used_again),
 		WITH_TWIN(a_repeated_resize_does_nothing),
 		WITH_TWIN(a_resize_in_the_wrong_direction_is_refused),
