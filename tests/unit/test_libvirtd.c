@@ -118,11 +118,19 @@ static int set_up(void **state)
 	return 0;
 }
 
-static int tear_down(void **state)
+static int close_world(void **state)
 {
 	struct fixture *f = *state;
 
 	rk_world_close(&f->world);
+	f->world = (struct rk_world){ 0 };
+	return 0;
+}
+
+static int tear_down(void **state)
+{
+	struct fixture *f = *state;
+
 	libvirtd_stop(&f->daemon);
 	rk_arena_free(f->arena);
 	free(f->image);
@@ -372,15 +380,15 @@ static void an_old_libvirt_refuses_the_full_form_and_racksh_says_so_first(void *
 	assert_non_null(strstr(theirs.message, "defining the domain"));
 }
 
-#define WITH_DAEMON(test) cmocka_unit_test_setup_teardown(test, set_up, tear_down)
+#define WITH_WORLD(test) cmocka_unit_test_teardown(test, close_world)
 
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		WITH_DAEMON(a_guest_boots_from_an_overlay_on_an_uploaded_image),
-		WITH_DAEMON(a_guest_of_aarch64_boots_its_kernel),
-		WITH_DAEMON(an_old_libvirt_refuses_the_full_form_and_racksh_says_so_first),
+		WITH_WORLD(a_guest_boots_from_an_overlay_on_an_uploaded_image),
+		WITH_WORLD(a_guest_of_aarch64_boots_its_kernel),
+		WITH_WORLD(an_old_libvirt_refuses_the_full_form_and_racksh_says_so_first),
 	};
 
-	return cmocka_run_group_tests(tests, NULL, NULL);
+	return cmocka_run_group_tests(tests, set_up, tear_down);
 }
