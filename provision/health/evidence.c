@@ -283,6 +283,13 @@ static void read_target(struct rk_diags *diags, const struct rk_jnode *node, str
 }
 
 /* One file of an answer; links and special files are not followed: evidence is plain files. */
+static bool is_empty(int folder, const char *name)
+{
+	struct stat st;
+
+	return fstatat(folder, name, &st, AT_SYMLINK_NOFOLLOW) == 0 && S_ISREG(st.st_mode) && st.st_size == 0;
+}
+
 static int read_file(int folder, const char *name, size_t max, struct rk_arena *arena, const char **ret, size_t *ret_len, struct rk_err *err)
 {
 	int fd RK_CLEANUP_FD = openat(folder, name, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
@@ -325,9 +332,10 @@ static bool known_file(const char *name, struct rk_arena *arena, const char **re
 	for (size_t k = 0; k < RK_ARRAY_SIZE(kinds); k++) {
 		if (!rk_ends_with(name, kinds[k]) || !safe_name(name))
 			continue;
-		const char *stem = rk_arena_strndup(arena, name, strlen(name) - strlen(kinds[k]));
+		char stem[NAME_MAX_LEN + 1];
+		snprintf(stem, sizeof(stem), "%.*s", (int)(strlen(name) - strlen(kinds[k])), name);
 		const struct rk_collector *c = rk_collector_find(stem);
-		*ret_collector = c ? c->name : stem;
+		*ret_collector = c ? c->name : rk_arena_strdup(arena, stem);
 		*ret_kind = k;
 		return *stem != '\0';
 	}
@@ -358,8 +366,9 @@ static int load_file(int folder, const char *name, size_t kind, struct rk_arena 
 
 	if (kind == 0)
 		return read_file(folder, name, STREAM_MAX, arena, &e->out, &e->out_len, err);
+	/* Most have nothing on stderr: asking is cheaper than opening. */
 	if (kind == 1)
-		return read_file(folder, name, STREAM_MAX, arena, &e->err, &e->err_len, err);
+		return is_empty(folder, name) ? 0 : read_file(folder, name, STREAM_MAX, arena, &e->err, &e->err_len, err);
 	int rc = read_file(folder, name, STATUS_MAX, arena, &e->status, &len, err);
 	if (!rc)
 		e->status = trimmed(arena, e->status);

@@ -24,31 +24,51 @@ static size_t escape_len(const char *p, const char *end)
 	return (size_t)(q - p) + (q < end);
 }
 
+/* Bytes from p on that stay as they are: nearly all of them are plain ASCII. */
+static size_t plain_len(const char *p, const char *end)
+{
+	const char *q = p;
+
+	while (q < end && (unsigned char)*q < 0x80 && *q && *q != '\033' && *q != '\r')
+		q++;
+	return (size_t)(q - p);
+}
+
+/* The character at p, which is not plain, into *out; returns how many bytes it was. */
+static size_t clean_one(const char *p, const char *end, char **out)
+{
+	const unsigned char lead = (unsigned char)*p;
+	size_t len = lead >= 0xf0 ? 4 : lead >= 0xe0 ? 3 : 2;
+
+	if (*p == '\033')
+		return escape_len(p, end);
+	if (*p == '\r') {
+		if (p + 1 == end || p[1] != '\n')
+			*(*out)++ = '\n';
+		return 1;
+	}
+	if (len > (size_t)(end - p) || !lead || rk_utf8_valid(p, len) != len) {
+		*(*out)++ = lead ? '?' : ' ';
+		return 1;
+	}
+	memcpy(*out, p, len);
+	*out += len;
+	return len;
+}
+
 char *rk_clean(struct rk_arena *arena, const char *bytes, size_t n)
 {
 	size_t max = n < RK_PARSE_MAX ? n : RK_PARSE_MAX;
 	char *text = rk_arena_alloc(arena, max + 1), *out = text;
 	const char *p = bytes, *end = bytes + max;
 
-	/* One pass for invalid UTF-8: the run up to each bad byte is known to be good. */
-	const char *good = p && p < end ? p + rk_utf8_valid(p, (size_t)(end - p)) : end;
 	while (p < end) {
-		if (p == good) {
-			*out++ = '?';
-			p++;
-			good = p + rk_utf8_valid(p, (size_t)(end - p));
-		} else if (*p == '\033') {
-			p += escape_len(p, end);
-			if (p > good)
-				good = p + rk_utf8_valid(p, (size_t)(end - p));
-		} else if (*p == '\r') {
-			p++;
-			if (p == end || *p != '\n')
-				*out++ = '\n';
-		} else {
-			*out++ = *p ? *p : ' ';
-			p++;
-		}
+		size_t plain = plain_len(p, end);
+		memcpy(out, p, plain);
+		out += plain;
+		p += plain;
+		if (p < end)
+			p += clean_one(p, end, &out);
 	}
 	*out = '\0';
 	return text;
