@@ -58,12 +58,14 @@ static const struct {
 	{ "power show.clusters", "[{cluster:s," METER "}]" },
 	{ "ib lint.findings", "[{line:i,column:i,message:s,hint:s?}]" }, { "ib lint.partitions", "[{pkey:k,name:s?,members:[{port:s,membership:full|limited}]}]" },
 	{ "site show.segments", "{*:i}" }, { "site show.segments_less_one_rack", "{*:i}" },
+	{ "validate *.trends", "[{target:s,metric:s,label:s,per_hour:[n]}]" },
 	{ "profile *.levels", "{quick:[s],standard:[s],deep:[s]}" },
 	{ "profile *.rules", "[{id:s,level:" LEVELS ",metric:s,compare:s,expect:s?,severity:s,effect:s,message:s?,hint:s?,source:s?,value:[v]}]" },
 };
 
 /* Validation results have one shape whatever was validated. */
-static const char checks_shape[] = "[{id:s,verdict:pass|warn|fail|unknown|skipped,severity:s,targets:[s],folded:s,value:s?,expected:s?,message:s?,hint:s?}]";
+static const char checks_shape[] = "[{id:s,verdict:pass|warn|fail|unknown|skipped,severity:s,targets:[s],folded:s,value:s?,expected:s?,message:s?,hint:s?,"
+	"silenced~:{id:i,verdict:s,reason:s,by:s,until:t}?}]";
 
 static const char error_shape[] = "{!error:{!code:i,class:failed|invalid|partial|conflict|no-capacity|unreachable|unhealthy|not-found|bug|cancelled,message:s,hint:s?,details:[s]}}";
 
@@ -364,7 +366,7 @@ static void site_file(struct rk_jw *w)
 		"infiniband~:[{name:s,driver:s,ssh~:s,url~:s,credentialsFile~:s,caFile~:s,partitionsFile~:s,pidFile~:s,pkeyPool~:s,rateGbps~:i,oversubscription~:n}],"
 		"racks:[{name:s,profile~:s,location~:s,powerKw~:n,clusterUuid~:s,nvlink~:%s,trays~:{!count~:i,absent~:any,spares~:i},tray~:%s}],"
 		"images~:[{name:s,volume~:s,arch~:s,format~:s,checksum~:s,kernel~:s,initrd~:s,cmdline~:s}],"
-		"tenants~:[{!name:s,quota~:{!vms~:i,pkeys~:i}}],sizes~:any,hooks~:any,versions~:any,bmc~:any}", ssh, bmc, manager, tray);
+		"tenants~:[{!name:s,quota~:{!vms~:i,pkeys~:i}}],sizes~:any,hooks~:any,health~:{!cordon~:ask|auto},versions~:any,bmc~:any}", ssh, bmc, manager, tray);
 
 	one(w, "site file", NULL, text);
 }

@@ -188,6 +188,15 @@ struct rk_reservation {
 	int64_t from_unix_ms, to_unix_ms;
 };
 
+/* Findings that do not count while something is worked on; they are shown all the same. */
+struct rk_silence {
+	int64_t id;
+	const char *trays;           /* nodeset */
+	const char *checks;          /* id of a check, or its beginning and '*'; NULL: all */
+	const char *reason, *by;     /* by "user@host pid" */
+	int64_t from_unix_ms, to_unix_ms;
+};
+
 struct rk_network {
 	const char *bridge, *macvtap; /* one of these, or user networking */
 	bool user;
@@ -210,7 +219,7 @@ struct rk_site {
 	struct rk_network network;
 	const char *pool;            /* storage pool on the trays; "default" */
 	struct rk_hypervisor hypervisor;
-	const char *versions, *hooks, *bmc; /* JSON objects as written, or NULL */
+	const char *versions, *hooks, *bmc, *health; /* JSON objects as written, or NULL */
 	const char *sizes;           /* JSON array of VM sizes of the site's own (vmspec reads it), or NULL */
 	struct rk_site_defaults {    /* `defaults` of the site file, placeholders kept; export leaves out what equals them */
 		const char *profile, *libvirt;
@@ -232,6 +241,7 @@ struct rk_site {
 	struct rk_nvl_partition *nvl_partitions; size_t n_nvl_partitions;
 	struct rk_ib_partition *ib_partitions;   size_t n_ib_partitions;
 	struct rk_reservation *reservations;     size_t n_reservations;
+	struct rk_silence *silences;             size_t n_silences; /* ended ones too */
 	struct rk_site_index *index; /* private */
 };
 

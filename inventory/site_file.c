@@ -193,7 +193,7 @@ static void read_site(struct rk_reader *r, const struct rk_jnode *root)
 				   { "region", RK_JSTRING, false }, { "defaults", RK_JOBJECT, false }, { "infiniband", RK_JARRAY, false },
 				   { "racks", RK_JARRAY, true }, { "images", RK_JARRAY, false }, { "tenants", RK_JARRAY, false },
 				   { "network", RK_JOBJECT, false }, { "storage", RK_JOBJECT, false }, { "versions", RK_JOBJECT, false },
-				   { "hooks", RK_JOBJECT, false }, { "sizes", RK_JARRAY, false })))
+				   { "hooks", RK_JOBJECT, false }, { "sizes", RK_JARRAY, false }, { "health", RK_JOBJECT, false })))
 		return;
 	const struct rk_jnode *api = rk_jget(root, "apiVersion"), *kind = rk_jget(root, "kind");
 	if (rk_jstr(api) && strcmp(api->text, "racksh/v1") != 0)
@@ -205,6 +205,10 @@ static void read_site(struct rk_reader *r, const struct rk_jnode *root)
 	r->site->versions = rk_read_texts(r, rk_jget(root, "versions"), "\"versions\"", NULL, 0);
 	r->site->hooks = rk_read_texts(r, rk_jget(root, "hooks"), "\"hooks\"",
 				    RK_FIELDS({ "leak", RK_JSTRING, false }, { "isolation", RK_JSTRING, false }, { "operation", RK_JSTRING, false }));
+	r->site->health = rk_read_texts(r, rk_jget(root, "health"), "\"health\"", RK_FIELDS({ "cordon", RK_JSTRING, false }));
+	const char *cordon = rk_jstr(rk_jget(rk_jget(root, "health"), "cordon"));
+	if (cordon && strcmp(cordon, "ask") != 0 && strcmp(cordon, "auto") != 0)
+		rk_diag_at(&r->diags, rk_jget(rk_jget(root, "health"), "cordon"), RK_AT_VALUE, "\"cordon\" is \"ask\" or \"auto\"");
 	r->site->sizes = rk_site_read_sizes(&r->diags, rk_jget(root, "sizes"), r->arena);
 	read_defaults(r, rk_jget(root, "defaults"));
 	read_network(r, rk_jget(root, "network"));

@@ -63,6 +63,9 @@ int rk_store_remove_image(struct rk_store *store, const char *name, struct rk_er
 int rk_store_add_reservation(struct rk_store *store, const char *tenant, const char *racks, int count, int64_t from_unix_ms, int64_t to_unix_ms,
 			     int64_t *ret_id, struct rk_err *err);
 int rk_store_remove_reservation(struct rk_store *store, int64_t id, struct rk_err *err);
+/* Silences of health findings; the fields of rk_silence but its id and who. */
+int rk_store_add_silence(struct rk_store *store, const struct rk_silence *silence, int64_t *ret_id, struct rk_err *err);
+int rk_store_remove_silence(struct rk_store *store, int64_t id, struct rk_err *err);
 int rk_store_add_tenant(struct rk_store *store, const char *name, struct rk_err *err);
 int rk_store_remove_tenant(struct rk_store *store, const char *name, struct rk_err *err);
 
@@ -168,6 +171,19 @@ struct rk_usage_row {
 	bool running;                              /* some of it goes on */
 };
 int rk_store_usage(struct rk_store *store, int64_t from_ms, int64_t to_ms, struct rk_arena *arena, struct rk_usage_row **ret, size_t *ret_n, struct rk_err *err);
+
+/* What validations measured on a target and the next ones compare with: JSON (provision/health/memory.h). The last RK_HEALTH_SAMPLES of each
+ * target are kept. No part of a snapshot. */
+enum { RK_HEALTH_SAMPLES = 8 };
+struct rk_health_sample {
+	const char *target;
+	int64_t at_ms;
+	const char *body;
+};
+int rk_store_add_health_samples(struct rk_store *store, const struct rk_health_sample *samples, size_t n, struct rk_err *err);
+/* Of one target, or (NULL) of all, by target and newest first. In the arena. */
+int rk_store_health_samples(struct rk_store *store, const char *target, struct rk_arena *arena, struct rk_health_sample **ret, size_t *ret_n,
+			    struct rk_err *err);
 
 /* The last imported fabric (ibnetdiscover text) per fabric; *ret NULL when none. */
 int rk_store_put_topology(struct rk_store *store, const char *fabric, const char *text, struct rk_err *err);

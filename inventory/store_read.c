@@ -97,6 +97,7 @@ static int read_site_row(void *ctx, const struct rk_db_row *row, struct rk_err *
 	s->defaults.n_nvme = (int)split(r, rk_db_text(row, 22), s->defaults.nvme, RK_NVME_MAX);
 	s->sizes = text(r, row, 23);
 	s->defaults.ssh.jump = text(r, row, 24);
+	s->health = text(r, row, 25);
 	return 0;
 }
 
@@ -381,6 +382,18 @@ static int read_reservation(void *ctx, const struct rk_db_row *row, struct rk_er
 	return find_tenant(r, rk_db_text(row, 1), &v->tenant, err);
 }
 
+static int read_silence(void *ctx, const struct rk_db_row *row, struct rk_err *err)
+{
+	struct reader *r = ctx;
+
+	(void)err;
+	r->site->silences[r->site->n_silences++] = (struct rk_silence){
+		.id = rk_db_int(row, 0), .trays = text(r, row, 1), .checks = text(r, row, 2), .reason = text(r, row, 3), .from_unix_ms = rk_db_int(row, 4),
+		.to_unix_ms = rk_db_int(row, 5), .by = text(r, row, 6),
+	};
+	return 0;
+}
+
 static int by_name(const void *a, const void *b)
 {
 	return strcmp(((const struct rk_cluster *)a)->name, ((const struct rk_cluster *)b)->name);
@@ -438,7 +451,7 @@ static const struct {
 	rk_db_row_fn *fn;
 } queries[] = {
 	{ "SELECT name, region, pool, bridge, macvtap, user_net, addresses, gateway, dns, hv_libvirt, hv_qemu, hv_arch, hv_page_kib, versions,"
-	  " hooks, bmc, def_profile, def_libvirt, " SSH_CONF ", def_nvme, sizes, ssh_jump FROM site", read_site_row },
+	  " hooks, bmc, def_profile, def_libvirt, " SSH_CONF ", def_nvme, sizes, ssh_jump, health FROM site", read_site_row },
 	{ "SELECT name FROM profiles ORDER BY pos", read_profile },
 	{ "SELECT name, " MANAGER ", partitions_file, pid_file, pkey_first, pkey_last, rate_gbps, oversubscription FROM fabrics ORDER BY pos",
 	  read_fabric },
@@ -460,6 +473,7 @@ static const struct {
 	{ "SELECT p.cluster, r.pos, p.id, p.name FROM nvl_partitions p JOIN racks r ON r.name = p.rack", read_nvl },
 	{ "SELECT p.cluster, f.pos, p.pkey, p.name, p.full_member FROM ib_partitions p JOIN fabrics f ON f.name = p.fabric", read_ib },
 	{ "SELECT id, tenant, racks, trays, from_ms, to_ms FROM reservations ORDER BY id", read_reservation },
+	{ "SELECT id, trays, checks, reason, from_ms, to_ms, actor FROM silences ORDER BY id", read_silence },
 };
 
 /* Room for every array, from one count of the tables. */
@@ -476,7 +490,7 @@ static int make_room(void *ctx, const struct rk_db_row *row, struct rk_err *err)
 		{ &s->images, sizeof(*s->images) },	{ &s->tenants, sizeof(*s->tenants) }, { &s->clusters, sizeof(*s->clusters) },
 		{ &s->vms, sizeof(*s->vms) },		{ &s->nvl_partitions, sizeof(*s->nvl_partitions) },
 		{ &s->ib_partitions, sizeof(*s->ib_partitions) }, { &s->reservations, sizeof(*s->reservations) },
-		{ &s->parts, sizeof(*s->parts) },
+		{ &s->parts, sizeof(*s->parts) }, { &s->silences, sizeof(*s->silences) },
 	};
 
 	(void)err;
@@ -492,7 +506,7 @@ static int make_room(void *ctx, const struct rk_db_row *row, struct rk_err *err)
 #define COUNT(table) "(SELECT COUNT(*) FROM " table ")"
 static const char count_sql[] = "SELECT " COUNT("profiles") ", " COUNT("fabrics") ", " COUNT("racks") ", " COUNT("trays") ", " COUNT("gpus") ", "
 	COUNT("hcas") ", " COUNT("images") ", " COUNT("tenants") ", " COUNT("clusters") ", " COUNT("vms") ", " COUNT("nvl_partitions") ", "
-	COUNT("ib_partitions") ", " COUNT("reservations") ", " COUNT("parts") ", (SELECT value FROM meta WHERE name = 'revision')";
+	COUNT("ib_partitions") ", " COUNT("reservations") ", " COUNT("parts") ", " COUNT("silences") ", (SELECT value FROM meta WHERE name = 'revision')";
 
 static int by_number(const void *a, const void *b)
 {

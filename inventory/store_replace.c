@@ -124,6 +124,8 @@ static int replace(struct rk_store *store, const struct rk_site *site, int tray,
 		rc = rk_store_set_tray_faulty(store, t->name, NULL, err);
 	if (!rc)
 		rc = rk_store_set_tray_leak(store, t->name, NULL, err);
+	if (!rc)
+		rc = rk_db_exec(store->db, err, "DELETE FROM health_samples WHERE target = ?", RK_DB_S(t->name));
 	if (!rc && t->vm >= 0)
 		rc = rk_store_set_vm_state(store, site->vms[t->vm].name, RK_VM_FAILED, err);
 	return rc ? rc : rk_store_place_leaves(store, err);

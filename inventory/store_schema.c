@@ -123,13 +123,24 @@ static const char *const fifth[] = { "ALTER TABLE vms ADD COLUMN host_name TEXT"
 /* Jump hosts. */
 static const char *const sixth[] = { "ALTER TABLE site ADD COLUMN ssh_jump TEXT", "ALTER TABLE trays ADD COLUMN ssh_jump TEXT", NULL };
 
-const struct rk_migration rk_store_migrations[] = { { 1, first }, { 2, second }, { 3, third }, { 4, fourth }, { 5, fifth }, { 6, sixth }, { 0, NULL } };
+/* Findings that are not to count for a time; what was measured on a tray, kept for the next validations; what is done about faults. */
+static const char *const seventh[] = {
+	"ALTER TABLE site ADD COLUMN health TEXT",
+	"INSERT INTO meta (name, value) VALUES ('silence', 0)",
+	"CREATE TABLE silences (id BIGINT NOT NULL CONSTRAINT silences_id PRIMARY KEY, trays TEXT NOT NULL, checks TEXT, reason TEXT NOT NULL,"
+	" from_ms BIGINT NOT NULL, to_ms BIGINT NOT NULL, actor TEXT NOT NULL)",
+	"CREATE TABLE health_samples (target TEXT NOT NULL, at_ms BIGINT NOT NULL, body TEXT NOT NULL,"
+	" CONSTRAINT health_samples_target PRIMARY KEY (target, at_ms))",
+	NULL,
+};
+
+const struct rk_migration rk_store_migrations[] = { { 1, first }, { 2, second }, { 3, third }, { 4, fourth }, { 5, fifth }, { 6, sixth }, { 7, seventh }, { 0, NULL } };
 
 const char *const rk_store_tables[] = { "meta",	   "site",	 "profiles",   "fabrics",	 "racks",	  "trays",	"gpus",
 					"hcas",	   "images",	 "tenants",    "marks",	 "clusters",	  "vms",	"gpu_alloc",
 					"port_alloc", "nvl_partitions", "ib_partitions", "tombstones", "reservations", "ops",	"steps",
 					"leases",  "audit",	 "topology",   "changes",	 "leaves",	  "parts",	"retired",
-					"usage_log", "accepted",	 NULL };
+					"usage_log", "accepted",	 "silences",   "health_samples", NULL };
 
 int rk_store_newest_schema(void)
 {

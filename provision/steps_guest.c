@@ -2,6 +2,8 @@
 #include <string.h>
 
 #include "provision/health/history.h"
+#include "provision/health/memory.h"
+#include "provision/health/run.h"
 #include "provision/steps.h"
 
 /* What is done inside guests, over SSH with their pinned host keys. */
@@ -206,6 +208,16 @@ static int judge_now(struct rk_world *world, struct rk_step *step, const struct 
 	return rc;
 }
 
+/* For the validations to come; trays with a fault that asks for it are cordoned when the site says so. Neither makes the step fail. */
+static void keep_findings(struct rk_world *world, struct rk_step *step, const struct rk_report *report)
+{
+	const char *why, *done, *trays = rk_report_cordon(report, step->arena, &why);
+
+	rk_health_remember(world->store, report, NULL);
+	if (trays && rk_health_cordons(world->site))
+		rk_health_cordon(world, trays, why, report->targets, false, step->arena, &done, NULL);
+}
+
 /* Drivers and IMEX take their time after a boot: asked again until it passes or the deadline is over. What was seen last is the verdict; it
  * makes the cluster degraded, not undone, because what it says has to be looked at where it happens. */
 static int gate_apply(struct rk_world *world, struct rk_step *step, struct rk_err *err)
@@ -228,6 +240,8 @@ static int gate_apply(struct rk_world *world, struct rk_step *step, struct rk_er
 	rk_hprofile_free(g.profile);
 	if (rc)
 		return rc;
+	if (g.n)
+		keep_findings(world, step, &report);
 	step->data = g.n ? (void *)validation_json(world->site, step, &report) : NULL;
 	step->note = say_verdict(step, &report);
 	return 0;

@@ -27,6 +27,10 @@ static int fill_marks(struct rk_store *store, const struct rk_site *from, struct
 		int64_t id;
 		rc = rk_store_add_reservation(store, from->tenants[r->tenant].name, r->racks, r->count, r->from_unix_ms, r->to_unix_ms, &id, err);
 	}
+	for (size_t i = 0; !rc && i < from->n_silences; i++) {
+		int64_t id;
+		rc = rk_store_add_silence(store, &from->silences[i], &id, err);
+	}
 	return rc;
 }
 

@@ -1,9 +1,11 @@
 #include <string.h>
+#include <unistd.h>
 
 #include "cli/app.h"
 #include "cli/cmd.h"
 #include "cli/out.h"
 #include "provision/health/history.h"
+#include "provision/health/memory.h"
 #include "provision/health/report.h"
 #include "provision/health/run.h"
 
@@ -21,18 +23,18 @@ static const struct rk_argdef replay_options[] = {
 static const struct rk_column columns[] = {
 	{ "verdict", RK_COL_TEXT, false }, { "level", RK_COL_TEXT, false }, { "profile", RK_COL_TEXT, false }, { "started", RK_COL_TIME, false },
 	{ "seconds", RK_COL_REAL, false }, { "targets", RK_COL_NUMBER, false }, { "checks", RK_COL_JSON, true }, { "root_causes", RK_COL_LIST, true },
-	{ NULL, RK_COL_TEXT, false },
+	{ "trends", RK_COL_JSON, true }, { NULL, RK_COL_TEXT, false },
 };
 
 static bool is_well(const struct rk_check *check)
 {
-	return strcmp(check->verdict, "pass") == 0 || strcmp(check->verdict, "skipped") == 0;
+	return strcmp(check->verdict, "pass") == 0 || (strcmp(check->verdict, "skipped") == 0 && !check->silence);
 }
 
 /* Checks of the same targets that nothing was measured for, for the same reason, are one line: a probe that timed out has many. */
 static bool same_silence(const struct rk_check *a, const struct rk_check *b)
 {
-	return !a->expected && !b->expected && strcmp(a->verdict, b->verdict) == 0 && strcmp(a->folded, b->folded) == 0 && rk_streq(a->value, b->value);
+	return !a->expected && !b->expected && a->silence == b->silence && strcmp(a->verdict, b->verdict) == 0 && strcmp(a->folded, b->folded) == 0 && rk_streq(a->value, b->value);
 }
 
 /* For people: what is not well, in full; what is well or was not run, only with -v. Returns how many checks the lines stand for. */
@@ -47,6 +49,11 @@ static size_t note_checks(struct rk_call *call, const struct rk_check *checks, s
 		rk_str_addf(&ids, " %s", checks[same].id);
 	if (is_well(c) && !call->verbose)
 		return same;
+	if (c->silence) {
+		rk_out_note(call->out, "silenced %s (%zu): %s: would %s: %s%s%s; %s", c->folded, c->n_targets, rk_str_text(&ids), c->silenced,
+			    c->value ? c->value : "-", c->expected ? ", expected " : "", c->expected ? c->expected : "", rk_report_silence_text(c, call->arena));
+		return same;
+	}
 	rk_out_note(call->out, "%-8s %s (%zu): %s: %s%s%s", c->verdict, c->folded, c->n_targets, rk_str_text(&ids), c->value ? c->value : "-",
 		    c->expected ? ", expected " : "", c->expected ? c->expected : "");
 	if (!is_well(c) && same == 1 && c->message)
@@ -78,14 +85,31 @@ static void print(struct rk_call *call, const struct rk_report *r)
 	rk_cell_number(out, "targets", (long long)r->targets);
 	rk_report_checks_json(rk_cell_json(out, "checks"), r);
 	rk_cell_list(out, "root_causes", r->root_causes, r->n_root_causes);
+	rk_report_trends_json(rk_cell_json(out, "trends"), r);
 	for (size_t i = 0; i < r->n_root_causes; i++)
 		rk_out_note(out, "root cause %zu: %s", i + 1, r->root_causes[i]);
 	for (size_t i = 0; i < r->n_checks;)
 		i += note_checks(call, &r->checks[i], r->n_checks - i);
+	for (size_t i = 0; i < r->n_trends; i++)
+		rk_out_note(out, "trend: %s", rk_report_trend_text(&r->trends[i], call->arena));
 	note_map(call, r);
-	const char *why, *trays = rk_report_cordon(r, call->arena, &why);
-	if (trays)
-		rk_out_note(out, "to do: tray cordon %s --reason '%s'", trays, why);
+}
+
+/* Trays that a failed check asks to cordon: done when the site says so or somebody says yes, else said. */
+static void cordon(struct rk_call *call, const char *trays, const char *why, size_t targets)
+{
+	bool own = rk_health_cordons(call->world->site), asked = false;
+	const char *done = NULL;
+	RK_CLEANUP_ERR struct rk_err err = RK_ERR_INIT;
+
+	if (!own && !call->json && (call->yes || (isatty(STDIN_FILENO) && isatty(STDERR_FILENO))))
+		asked = rk_app_confirm(call->app, rk_arena_printf(call->arena, "tray cordon %s --reason 'health: %s'", trays, why), call->yes, NULL) == 0;
+	if ((own || asked) && rk_health_cordon(call->world, trays, why, targets, asked, call->arena, &done, &err))
+		rk_out_note(call->out, "not cordoned: %s", err.message);
+	if (done)
+		rk_out_note(call->out, "cordoned: %s (%s)%s", done, why, own ? ", as the site says" : "");
+	else
+		rk_out_note(call->out, "to do: tray cordon %s --reason '%s'", trays, why);
 }
 
 /* A result is printed in any case; a bad one also sets the exit code, with a sentence for stderr. */
@@ -112,26 +136,46 @@ static enum rk_cluster_state judged(struct rk_call *call, const struct rk_cluste
 	return c->state == RK_CLUSTER_DEGRADED && passed && own ? RK_CLUSTER_READY : c->state;
 }
 
-/* The cluster keeps the last word on all of it; a look at some of its VMs is not that. The store was opened to read: it is opened again, and the
- * snapshot that the report is about ends here. */
-static void keep_verdict(struct rk_call *call, int cluster, const struct rk_report *report)
+/* The cluster keeps the last word on all of it; a look at some of its VMs is not that. */
+static bool keeps_verdict(const struct rk_call *call)
 {
-	struct rk_str json RK_CLEANUP_STR = RK_STR_INIT;
-	const struct rk_cluster *c = &call->world->site->clusters[cluster];
-	const char *name = rk_arena_strdup(call->arena, c->name);
-	enum rk_cluster_state was = c->state, state = judged(call, c, report->verdict);
+	return strcmp(call->command->verb, "cluster") == 0 && !call->except;
+}
 
-	if (strcmp(call->command->verb, "cluster") != 0 || call->except || call->world->env.read_only)
-		return;
-	rk_history_add(report, c->validation, &json);
-	for (const char **note = rk_history_notes(rk_str_text(&json), call->arena); *note; note++)
-		rk_out_note(call->out, "%s", *note);
-	if (rk_app_world(call->app, true, NULL))
-		return;
-	rk_store_set_cluster_validation(call->world->store, name, rk_str_text(&json), NULL);
+static void keep_verdict(struct rk_call *call, const char *name, enum rk_cluster_state was, enum rk_cluster_state state, const char *json)
+{
+	rk_store_set_cluster_validation(call->world->store, name, json, NULL);
 	if (state != was && !rk_store_set_cluster_state(call->world->store, name, state, 0, NULL))
 		rk_out_note(call->out, "cluster %s was %s and is %s now: its spec requires the validation", name, rk_cluster_state_name(was),
 			    rk_cluster_state_name(state));
+}
+
+/* What is written down. The snapshot that the report is about ends when the store is opened to write: what is needed of it is copied before. */
+static void keep(struct rk_call *call, int cluster, const struct rk_report *report)
+{
+	struct rk_str json RK_CLEANUP_STR = RK_STR_INIT;
+	const struct rk_cluster *c = &call->world->site->clusters[cluster];
+	const char *name = rk_arena_strdup(call->arena, c->name), *why, *trays = rk_report_cordon(report, call->arena, &why);
+	enum rk_cluster_state was = c->state, state = judged(call, c, report->verdict);
+
+	if (keeps_verdict(call) && !call->world->env.read_only) {
+		rk_history_add(report, c->validation, &json);
+		for (const char **note = rk_history_notes(rk_str_text(&json), call->arena); *note; note++)
+			rk_out_note(call->out, "%s", *note);
+	}
+	if (call->world->env.read_only) {
+		if (trays)
+			rk_out_note(call->out, "to do: tray cordon %s --reason '%s'", trays, why);
+		return;
+	}
+	rk_health_remember(call->world->store, report, NULL);
+	size_t targets = report->targets;
+	if (rk_app_world(call->app, true, NULL))
+		return;
+	if (keeps_verdict(call))
+		keep_verdict(call, name, was, state, rk_str_text(&json));
+	if (trays)
+		cordon(call, trays, why, targets);
 }
 
 static int validate(struct rk_call *call, const int *vms, size_t n, struct rk_err *err)
@@ -143,7 +187,7 @@ static int validate(struct rk_call *call, const int *vms, size_t n, struct rk_er
 	if (rc)
 		return rc;
 	rc = finish(call, &report, err);
-	keep_verdict(call, call->world->site->vms[vms[0]].cluster, &report);
+	keep(call, call->world->site->vms[vms[0]].cluster, &report);
 	return rc;
 }
 
@@ -202,7 +246,13 @@ static int run_replay(struct rk_call *call, struct rk_err *err)
 	struct rk_report report;
 	int rc = rk_validate_replay(rk_call_arg(call, "DIR"), rk_call_arg(call, "level"), rk_call_arg(call, "profile"), call->arena, &report, err);
 
-	return rc ? rc : finish(call, &report, err);
+	if (rc)
+		return rc;
+	rc = finish(call, &report, err);
+	const char *why, *trays = rk_report_cordon(&report, call->arena, &why);
+	if (trays)
+		rk_out_note(call->out, "to do: tray cordon %s --reason '%s'", trays, why);
+	return rc;
 }
 
 #define ONE_ARG(name, type, help) (const struct rk_argdef[]){ { name, type, true, false, help, NULL }, { NULL, RK_ARG_NONE, false, false, NULL, NULL } }
@@ -213,11 +263,12 @@ static const struct rk_command commands[] = {
 	  ONE_ARG("C", RK_ARG_CLUSTER, "cluster"), options, RK_CMD_SELECTS | RK_CMD_REMOTE | RK_CMD_RECORDS, columns, false,
 	  EXAMPLES("validate cluster a", "validate cluster a --level standard --save evidence-a"), run_cluster },
 	{ "validate", "rack", "Prove that the VMs of a rack work", "Asks every VM that runs in the rack.", ONE_ARG("R", RK_ARG_RACK, "rack"), options,
-	  RK_CMD_SELECTS | RK_CMD_REMOTE, columns, false, EXAMPLES("validate rack r01"), run_rack },
+	  RK_CMD_SELECTS | RK_CMD_REMOTE | RK_CMD_RECORDS, columns, false, EXAMPLES("validate rack r01"), run_rack },
 	{ "validate", "tray", "Prove that the VMs on some trays work", "Asks the VM on each tray; trays without a VM are left out.",
-	  ONE_ARG("SEL", RK_ARG_SEL_TRAYS, "trays"), options, RK_CMD_SELECTS | RK_CMD_REMOTE, columns, false, EXAMPLES("validate tray r01-t[01-02]"), run_tray },
-	{ "validate", "vm", "Prove that some VMs work", "Asks each VM.", ONE_ARG("SEL", RK_ARG_SEL_VMS, "VMs"), options, RK_CMD_SELECTS | RK_CMD_REMOTE,
-	  columns, false, EXAMPLES("validate vm a-[01-02]"), run_vm },
+	  ONE_ARG("SEL", RK_ARG_SEL_TRAYS, "trays"), options,
+	  RK_CMD_SELECTS | RK_CMD_REMOTE | RK_CMD_RECORDS, columns, false, EXAMPLES("validate tray r01-t[01-02]"), run_tray },
+	{ "validate", "vm", "Prove that some VMs work", "Asks each VM.", ONE_ARG("SEL", RK_ARG_SEL_VMS, "VMs"), options,
+	  RK_CMD_SELECTS | RK_CMD_REMOTE | RK_CMD_RECORDS, columns, false, EXAMPLES("validate vm a-[01-02]"), run_vm },
 	{ "validate", "replay", "Judge saved evidence again", "Judges a folder that validate --save made, offline, with any profile and level.",
 	  ONE_ARG("DIR", RK_ARG_FOLDER, "evidence folder"), replay_options, RK_CMD_NO_STORE, columns, false, EXAMPLES("validate replay evidence-a"),
 	  run_replay },

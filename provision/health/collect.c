@@ -5,6 +5,7 @@
 #include <string.h>
 #include <sys/random.h>
 
+#include "inventory/base/clock.h"
 #include "inventory/base/str.h"
 #include "provision/health/collect.h"
 #include "provision/health/rules.h"
@@ -294,6 +295,7 @@ int rk_collect(struct rk_world *world, const struct rk_hprofile *profile, const 
 	struct job job = { world, &plan, vms, rk_arena_array(arena, n + 1, sizeof(struct rk_target)), rk_xcalloc(n + 1, sizeof(struct rk_arena *)), n, 0 };
 	for (size_t i = 0; i < n; i++) {
 		describe(world->site, vms[i], plan.n, arena, &job.targets[i]);
+		job.targets[i].at_ms = rk_clock_unix_ms(NULL);
 		job.arenas[i] = rk_arena_new();
 	}
 	announce(world, &plan, job.targets, n);
@@ -307,5 +309,5 @@ int rk_collect(struct rk_world *world, const struct rk_hprofile *profile, const 
 	rk_collect_nccl(world, plan.level, vms, n, arena, job.targets);
 	rk_str_clear(&plan.script);
 	*ret = job.targets;
-	return 0;
+	return rk_health_recall(world, job.targets, n, arena, err);
 }

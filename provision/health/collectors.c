@@ -20,9 +20,9 @@
 	"command -v smpquery >/dev/null || exit 127; rc=0; for d in $(ibstat -l); do "                        \
 	"g=$(tr -d : </sys/class/infiniband/\"$d\"/ports/1/gids/0); printf '# dev %s 0x%s\n' \"$d\" \"${g#????????????????}\"; " \
 	"smpquery -C \"$d\" -P 1 -D nodedesc 0,1 || rc=$?; smpquery -C \"$d\" -P 1 -D nodeinfo 0,1 || rc=$?; done; exit $rc"
-/* Two samples: one says nothing about a cumulative counter. */
+/* Two samples: one says nothing about a cumulative counter. How long the host is up comes first: counters grow while links are trained. */
 #define COUNTERS                                                                                          \
-	"command -v perfquery >/dev/null || exit 127; rc=0; for s in 1 2; do [ $s = 2 ] && sleep 2; "         \
+	"command -v perfquery >/dev/null || exit 127; rc=0; read -r up rest </proc/uptime && printf '# Host up for %s s\\n' \"${up%%.*}\"; for s in 1 2; do [ $s = 2 ] && sleep 2; "         \
 	"for d in $(ibstat -l); do perfquery -C \"$d\" -P 1 -x || rc=$?; done; done; exit $rc"
 #define MLXLINK                                                                                           \
 	"command -v mlxlink >/dev/null || exit 127; rc=0; "                                                 \

@@ -186,7 +186,8 @@ const char *rk_rule_expected(const struct rk_rule *rule, const struct rk_target_
 	if (limit_of(rule, t, m, &limit)) {
 		const char *number = number_text(arena, limit.value);
 		return ordered ? rk_arena_printf(arena, "%s %s", rule->compare, number)
-			       : strcmp(rule->compare, "delta") == 0 ? rk_arena_printf(arena, "growth <= %s", number) : number;
+			       : strcmp(rule->compare, "delta") != 0 && strcmp(rule->compare, "growth") != 0 ? number
+			       : rk_arena_printf(arena, "growth <= %s%s%s", number, rule->per ? " per " : "", rule->per ? rule->per : "");
 	}
 	if (rule->values.n)
 		return rule->compare[0] == '!' ? rk_arena_printf(arena, "not %s", values_text(rule, arena)) : values_text(rule, arena);

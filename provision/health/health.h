@@ -45,12 +45,20 @@ struct rk_expect {
 	bool no_pkeys;                    /* known to be in no tenant's partition (a free tray); else an empty list says nothing */
 	bool pkey_limited;                /* the tenant's ports are limited members of their own key */
 };
+/* What an earlier validation measured on the target: provision/health/memory.h. */
+struct rk_past {
+	int64_t at_ms;                    /* unix */
+	const char *body;
+};
 struct rk_target {
 	const char *name, *kind;          /* kind: vm | tray | switch */
 	const char *rack, *cluster, *tray;
 	const char *address;              /* how its peers know it (IMEX node list); NULL: not known */
 	struct rk_expect expect;
 	struct rk_evidence *evidence; size_t n_evidence;
+	int64_t at_ms;                    /* unix: when it was asked; 0 = not known (replay) */
+	const struct rk_past *past; size_t n_past; /* newest first; none in a replay */
+	const struct rk_silence **silences; size_t n_silences; /* that hold for it now */
 };
 
 /* A collector: the remote command and its parser. */
@@ -71,6 +79,8 @@ void rk_hprofile_free(struct rk_hprofile *profile);
 void rk_cleanup_hprofile(struct rk_hprofile **profile);
 const char *rk_hprofile_name(const struct rk_hprofile *profile);
 const char *const *rk_hprofiles(size_t *ret_n); /* names of the built-in ones */
+/* Adds the ids of the rules of a profile, those not there yet, up to max; a profile that cannot be loaded has none. In the arena. */
+void rk_hprofile_checks(const char *name, struct rk_arena *arena, const char **ids, size_t max, size_t *n);
 const char *rk_hprofile_for(const struct rk_site *site, int vm); /* name of the one for the kind of rack the VM is in */
 
 struct rk_check {                         /* one row per check, verdict and value */
@@ -80,6 +90,8 @@ struct rk_check {                         /* one row per check, verdict and valu
 	bool cordon;                      /* the rule asks to cordon the trays of a fault */
 	const char **targets; size_t n_targets;
 	const char *folded;
+	const struct rk_silence *silence; /* verdict is skipped because of it, or NULL */
+	const char *silenced;             /* what the verdict would be, or NULL */
 };
 struct rk_report {
 	const char *verdict, *level, *profile;
@@ -90,6 +102,13 @@ struct rk_report {
 	const struct rk_target *target_list; /* what was judged; borrowed */
 	struct rk_check *checks; size_t n_checks;           /* worst first */
 	const char **root_causes; size_t n_root_causes;     /* most fundamental first */
+	const char **memories;            /* per target: what later validations compare with, or NULL */
+	struct rk_trend *trends; size_t n_trends;           /* counters that grow faster and faster */
+};
+/* A counter that grew in the last intervals between validations, each time faster. */
+struct rk_trend {
+	const char *target, *metric, *label;
+	double per_hour[8]; size_t n;     /* oldest first */
 };
 /* Pure: evidence of all targets + profile -> report. In the arena. */
 int rk_judge(const struct rk_hprofile *profile, const char *level, const struct rk_target *targets, size_t n, struct rk_arena *arena,

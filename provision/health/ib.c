@@ -319,6 +319,9 @@ void rk_parse_ib_counters(const struct rk_evidence *evidence, struct rk_metrics 
 	while ((line = rk_next_line(&at, &cut)) != NULL) {
 		line = rk_trim(line);
 		char *lid = strstr(line, "counters: Lid ");
+		double up;
+		if (rk_starts_with(line, "# Host up for ") && !cut && rk_lead_number(line + strlen("# Host up for "), &up))
+			rk_metric_number(ret, "host.uptime", "", up);
 		if (*line == '#' && lid) {
 			counters_end(ret, label, seen);
 			extended = strstr(line, "extended") != NULL;

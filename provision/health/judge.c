@@ -41,6 +41,17 @@ static void sort_metrics(struct rk_metrics *m)
 	free(order);
 }
 
+static double uptime_of(const struct rk_target_metrics *t)
+{
+	const struct rk_metric *m;
+
+	for (size_t i = 0; i < t->target->n_evidence; i++) {
+		if (rk_metrics_range(&t->of[i], "host.uptime", &m) && m->type == RK_METRIC_NUMBER)
+			return m->number;
+	}
+	return -1;
+}
+
 /* What does not run at the level is not looked at. */
 static void read_target(struct rk_target_metrics *t, const struct rk_target *target, const struct rk_judge *j, struct rk_arena *arena,
 			bool *ret_reached)
@@ -64,6 +75,10 @@ static void read_target(struct rk_target_metrics *t, const struct rk_target *tar
 			rk_own_parse(own, e, &t->of[i]);
 		sort_metrics(&t->of[i]);
 	}
+	t->uptime_s = uptime_of(t);
+	t->past = rk_arena_array(arena, target->n_past + 1, sizeof(*t->past));
+	for (size_t i = 0; i < target->n_past; i++)
+		rk_memory_read(&target->past[i], arena, &t->past[i]);
 }
 
 struct reading {
@@ -228,46 +243,6 @@ void rk_outcome_fold(struct rk_judge *j, const struct rk_rule *rule, const struc
 	}
 }
 
-/* "rail=0,sample=3" -> 3, and the length of the part before; -1 without a sample. */
-static int sample_of(const char *label, size_t *ret_len)
-{
-	const char *sample = strstr(label, ",sample=");
-
-	*ret_len = sample ? (size_t)(sample - label) : strlen(label);
-	return sample ? atoi(sample + 8) : -1;
-}
-
-/* Last sample minus first; a counter that went back was reset, so what it shows now is the growth. */
-static size_t make_deltas(struct rk_judge *j, const struct rk_metric *first, size_t n, struct rk_metric *ret)
-{
-	size_t count = 0;
-
-	for (size_t i = 0; i < n; i++) {
-		size_t len, other;
-		if (sample_of(first[i].label, &len) != 0)
-			continue;
-		const struct rk_metric *last = NULL;
-		for (size_t k = i + 1; k < n; k++) {
-			int sample = sample_of(first[k].label, &other);
-			if (sample > 0 && other == len && strncmp(first[k].label, first[i].label, len) == 0)
-				last = &first[k];
-		}
-		if (!last)
-			continue;
-		struct rk_metric *d = &ret[count++];
-		*d = *last;
-		d->label = rk_arena_strndup(j->arena, first[i].label, len);
-		/* Without a first value, or with one at the end of its range, the growth is not known. */
-		if (first[i].type == RK_METRIC_ABSENT) {
-			*d = first[i];
-			d->label = rk_arena_strndup(j->arena, first[i].label, len);
-		} else if (last->type == RK_METRIC_NUMBER) {
-			d->number = last->number >= first[i].number ? last->number - first[i].number : last->number;
-		}
-	}
-	return count;
-}
-
 static size_t gather(struct rk_judge *j, const struct rk_rule *rule, const struct rk_target_metrics *t, const struct rk_metrics *m,
 		     struct rk_instance *x, size_t max)
 {
@@ -282,9 +257,9 @@ static size_t gather(struct rk_judge *j, const struct rk_rule *rule, const struc
 		first = sum;
 		n = 1;
 		as.compare = "==";
-	} else if (strcmp(rule->compare, "delta") == 0) {
+	} else if (rk_judge_counts_up(rule)) {
 		struct rk_metric *deltas = rk_arena_array(j->arena, n + 1, sizeof(*deltas));
-		n = make_deltas(j, first, n, deltas);
+		n = rk_judge_deltas(j, rule, t, first, n, deltas);
 		first = deltas;
 		as.compare = "<=";
 	}
@@ -355,9 +330,9 @@ static void judge_target(struct rk_judge *j, const struct rk_rule *rule, size_t 
 		const struct rk_metric *first;
 		found += rk_metrics_range(sources[s], rule->metric, &first);
 	}
-	bool one_sample = found && strcmp(rule->compare, "delta") == 0;
+	bool one_sample = found && rk_judge_counts_up(rule);
 	outcome->verdict = one_sample || rule->optional ? RK_V_SKIPPED : RK_V_UNKNOWN;
-	outcome->value = one_sample ? "one sample of a cumulative counter" : "not in the output";
+	outcome->value = !one_sample ? "not in the output" : strcmp(rule->compare, "growth") == 0 ? "no earlier validation kept it" : "one sample of a cumulative counter";
 }
 
 static const struct rk_outcome *earlier(const struct rk_judge *j, const char *id, size_t target)
@@ -382,8 +357,12 @@ static bool applies(struct rk_judge *j, const struct rk_rule *rule, size_t targe
 		outcome->value = "one VM in this domain";
 		return false;
 	}
+	if (rule->grace > 0 && t->uptime_s >= 0 && t->uptime_s < rule->grace * 60) {
+		outcome->value = rk_arena_printf(j->arena, "up for %.0f minutes, judged from %g on", floor(t->uptime_s / 60), rule->grace);
+		return false;
+	}
 	const struct rk_outcome *before = rule->after ? earlier(j, rule->after, target) : NULL;
-	if (before && before->applies && (before->blocked || before->verdict == RK_V_FAIL || before->verdict == RK_V_UNKNOWN)) {
+	if (before && before->applies && (before->blocked || before->measured == RK_V_FAIL || before->measured == RK_V_UNKNOWN)) {
 		outcome->blocked = true;
 		outcome->value = rk_arena_printf(j->arena, "see %s", rule->after);
 		return false;
@@ -411,6 +390,7 @@ static void judge_rule(struct rk_judge *j, size_t r)
 	}
 	if (scoped)
 		rk_judge_scope(j, r);
+	rk_judge_settle(j, r);
 }
 
 /* A sum with an unknown part is unknown. */
@@ -458,6 +438,7 @@ int rk_judge(const struct rk_hprofile *profile, const char *level, const struct 
 		rk_judge_rule_rows(&j, r, &rows);
 	}
 	rk_judge_finish_rows(&j, &rows, ret);
+	rk_judge_remember(&j, ret);
 	free(rows.items);
 	free(j.scratch);
 	ret->level = rk_arena_strdup(arena, level ? level : "quick");

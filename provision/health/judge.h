@@ -1,4 +1,4 @@
-/* Private to judge.c, rows.c, scope.c and cause.c. */
+/* Private to judge.c, delta.c, rows.c, scope.c and cause.c. */
 #pragma once
 #include "provision/health/rules.h"
 
@@ -7,6 +7,9 @@ enum { RK_INSTANCES_MAX = 4096, RK_SOURCES_MAX = 4 };
 /* What one rule says about one target. */
 struct rk_outcome {
 	enum rk_verdict verdict;
+	enum rk_verdict measured;    /* before a silence; set by rk_judge_settle */
+	const struct rk_silence *silence; /* why it does not count, or NULL */
+	double strikes;              /* validations in a row that found it, with this one */
 	bool applies;                /* false: of no concern to this target (other kind): no row at all */
 	bool blocked;                /* skipped because of the check before it */
 	const char *value, *expected;
@@ -44,6 +47,15 @@ size_t rk_rule_sources(const struct rk_judge *j, const struct rk_rule *rule, siz
 /* Instances of the rule's metric on one target, judged one by one; room for RK_INSTANCES_MAX. */
 size_t rk_judge_gather(struct rk_judge *j, const struct rk_rule *rule, size_t target, const struct rk_metrics *const *sources, size_t n_sources,
 		       struct rk_instance *x);
+
+bool rk_judge_counts_up(const struct rk_rule *rule); /* compare is delta or growth */
+/* Growth of counters, delta.c. n instances of one metric, all samples of a run, to one instance per counter; room for n. */
+size_t rk_judge_deltas(struct rk_judge *j, const struct rk_rule *rule, const struct rk_target_metrics *t, const struct rk_metric *first, size_t n,
+		       struct rk_metric *ret);
+/* Strikes and silences of a rule that was judged. */
+void rk_judge_settle(struct rk_judge *j, size_t rule);
+/* What later validations compare with, and trends, into the report. */
+void rk_judge_remember(struct rk_judge *j, struct rk_report *ret);
 
 struct rk_rows {
 	struct rk_check *items;

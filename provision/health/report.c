@@ -8,6 +8,35 @@
 #include "inventory/base/map.h"
 #include "inventory/base/nodeset.h"
 
+static void write_silence(struct rk_jw *w, const struct rk_check *check)
+{
+	char until[32];
+
+	if (!check->silence) {
+		rk_jw_null(w);
+		return;
+	}
+	const char *texts[][2] = { { "verdict", check->silenced }, { "reason", check->silence->reason }, { "by", check->silence->by },
+				   { "until", rk_time_iso(check->silence->to_unix_ms, until) } };
+	rk_jw_object(w);
+	rk_jw_key(w, "id");
+	rk_jw_i64(w, check->silence->id);
+	for (size_t i = 0; i < RK_ARRAY_SIZE(texts); i++) {
+		rk_jw_key(w, texts[i][0]);
+		rk_jw_str(w, texts[i][1]);
+	}
+	rk_jw_end(w);
+}
+
+const char *rk_report_silence_text(const struct rk_check *check, struct rk_arena *arena)
+{
+	char until[32];
+
+	if (!check->silence)
+		return NULL;
+	return rk_arena_printf(arena, "silenced until %s by %s: %s", rk_time_iso(check->silence->to_unix_ms, until), check->silence->by, check->silence->reason);
+}
+
 static void write_check(struct rk_jw *w, const struct rk_check *check)
 {
 	const char *head[][2] = { { "id", check->id }, { "verdict", check->verdict }, { "severity", check->severity } };
@@ -28,6 +57,8 @@ static void write_check(struct rk_jw *w, const struct rk_check *check)
 		rk_jw_key(w, tail[i][0]);
 		rk_jw_str(w, tail[i][1]);
 	}
+	rk_jw_key(w, "silenced");
+	write_silence(w, check);
 	rk_jw_end(w);
 }
 
@@ -37,6 +68,38 @@ void rk_report_checks_json(struct rk_jw *w, const struct rk_report *report)
 	for (size_t i = 0; i < report->n_checks; i++)
 		write_check(w, &report->checks[i]);
 	rk_jw_end(w);
+}
+
+void rk_report_trends_json(struct rk_jw *w, const struct rk_report *r)
+{
+	rk_jw_array(w);
+	for (size_t i = 0; i < r->n_trends; i++) {
+		const struct rk_trend *t = &r->trends[i];
+		const char *texts[][2] = { { "target", t->target }, { "metric", t->metric }, { "label", t->label } };
+		rk_jw_object(w);
+		for (size_t k = 0; k < RK_ARRAY_SIZE(texts); k++) {
+			rk_jw_key(w, texts[k][0]);
+			rk_jw_str(w, texts[k][1]);
+		}
+		rk_jw_key(w, "per_hour");
+		rk_jw_array(w);
+		for (size_t k = 0; k < t->n; k++)
+			rk_jw_double(w, t->per_hour[k]);
+		rk_jw_end(w);
+		rk_jw_end(w);
+	}
+	rk_jw_end(w);
+}
+
+const char *rk_report_trend_text(const struct rk_trend *t, struct rk_arena *arena)
+{
+	struct rk_str text RK_CLEANUP_STR = RK_STR_INIT;
+
+	rk_str_addf(&text, "%s%s%s: %s grows", t->target, *t->label ? " " : "", t->label, t->metric);
+	for (size_t i = 0; i < t->n; i++)
+		rk_str_addf(&text, "%s %.3g", i ? "," : "", t->per_hour[i]);
+	rk_str_add(&text, " per hour");
+	return rk_arena_strdup(arena, rk_str_text(&text));
 }
 
 void rk_report_json(struct rk_jw *w, const struct rk_report *r)
@@ -62,6 +125,8 @@ void rk_report_json(struct rk_jw *w, const struct rk_report *r)
 	for (size_t i = 0; i < r->n_root_causes; i++)
 		rk_jw_str(w, r->root_causes[i]);
 	rk_jw_end(w);
+	rk_jw_key(w, "trends");
+	rk_report_trends_json(w, r);
 	rk_jw_end(w);
 }
 
@@ -96,12 +161,12 @@ struct rk_seat *rk_report_seats(const struct rk_report *report, struct rk_arena 
 	/* Checks stand worst first, so the first one that names a target is its worst. */
 	for (size_t c = 0; c < report->n_checks; c++) {
 		const struct rk_check *check = &report->checks[c];
-		bool well = strcmp(check->verdict, "pass") == 0 || strcmp(check->verdict, "skipped") == 0;
+		bool well = !check->silence && (strcmp(check->verdict, "pass") == 0 || strcmp(check->verdict, "skipped") == 0);
 		for (size_t i = 0; !well && i < check->n_targets; i++) {
 			size_t at;
 			if (!rk_map_get(index, check->targets[i], &at) || seats[at].worst)
 				continue;
-			seats[at].verdict = check->verdict;
+			seats[at].verdict = check->silence ? "silenced" : check->verdict;
 			seats[at].worst = check->id;
 		}
 	}
@@ -138,7 +203,7 @@ static char sign(const char *verdict)
 	static const struct {
 		const char *verdict;
 		char sign;
-	} rows[] = { { "pass", '.' }, { "warn", 'w' }, { "unknown", '?' }, { "fail", 'X' } };
+	} rows[] = { { "pass", '.' }, { "warn", 'w' }, { "unknown", '?' }, { "fail", 'X' }, { "silenced", 's' } };
 
 	for (size_t i = 0; i < RK_ARRAY_SIZE(rows); i++) {
 		if (strcmp(rows[i].verdict, verdict) == 0)
@@ -165,5 +230,5 @@ void rk_report_map(struct rk_str *out, const struct rk_report *report)
 		}
 		rk_str_addc(out, '\n');
 	}
-	rk_str_add(out, "         trays from 1; . pass, w warn, ? unknown, X fail, blank: not asked\n");
+	rk_str_add(out, "         trays from 1; . pass, w warn, ? unknown, X fail, s silenced, blank: not asked\n");
 }

@@ -10,6 +10,10 @@ struct rk_report_head {
 /* The keys of CLI.md, into a cell or a file: one object. */
 void rk_report_json(struct rk_jw *w, const struct rk_report *report);
 void rk_report_checks_json(struct rk_jw *w, const struct rk_report *report); /* the array alone */
+void rk_report_trends_json(struct rk_jw *w, const struct rk_report *report); /* likewise */
+/* For people, in the arena: "silenced until T by W: why", or NULL; "a-02 rail=1: ib.counter.symbol grows 3, 40, 800 per hour". */
+const char *rk_report_silence_text(const struct rk_check *check, struct rk_arena *arena);
+const char *rk_report_trend_text(const struct rk_trend *trend, struct rk_arena *arena);
 /* One self-contained page: rack map, root causes, findings, thresholds with their source. */
 void rk_report_html(struct rk_str *out, const struct rk_report *report, const struct rk_report_head *head);
 /* One suite per rack, one case per target and check. */

@@ -13,7 +13,7 @@ static const char style[] =
 	"h1{font-size:1.5rem;margin:0}h2{font-size:1.15rem;margin:2rem 0 .5rem;border-bottom:1px solid var(--line)}\n"
 	".dim{color:var(--dim)}table{border-collapse:collapse;width:100%}th,td{text-align:left;vertical-align:top;padding:.3rem .6rem;border-bottom:1px solid var(--line)}\n"
 	"td{overflow-wrap:anywhere}.badge{display:inline-block;padding:0 .6em;border-radius:1em;border:2px solid;font-weight:600}\n"
-	".pass{color:var(--pass)}.warn{color:var(--warn)}.unknown,.skipped{color:var(--unknown)}.fail{color:var(--fail)}\n"
+	".pass{color:var(--pass)}.warn{color:var(--warn)}.unknown,.skipped,.silenced{color:var(--unknown)}.fail{color:var(--fail)}\n"
 	".map{width:auto}.map td,.map th{text-align:center;padding:.15rem .35rem;border:1px solid var(--line);min-width:1.6rem}\n"
 	".map th:first-child{text-align:left}.map .fail{background:var(--fail);color:var(--bg);font-weight:700}\n"
 	".map .warn,.map .unknown{font-weight:700}summary{cursor:pointer}\n"
@@ -76,7 +76,7 @@ static void add_causes(struct rk_str *out, const struct rk_report *r)
 
 static const char *sign(const char *verdict)
 {
-	static const char *const rows[][2] = { { "pass", "&#10003;" }, { "warn", "!" }, { "unknown", "?" }, { "fail", "&#10007;" } };
+	static const char *const rows[][2] = { { "pass", "&#10003;" }, { "warn", "!" }, { "unknown", "?" }, { "fail", "&#10007;" }, { "silenced", "s" } };
 
 	for (size_t i = 0; i < RK_ARRAY_SIZE(rows); i++) {
 		if (strcmp(rows[i][0], verdict) == 0)
@@ -132,15 +132,17 @@ static void add_map(struct rk_str *out, const struct rk_report *r, const struct 
 		}
 		rk_str_add(out, "</tr>\n");
 	}
-	rk_str_add(out, "</table>\n<p class=\"dim\">&#10003; pass, ! warn, ? unknown, &#10007; fail, empty: not asked</p>\n");
+	rk_str_add(out, "</table>\n<p class=\"dim\">&#10003; pass, ! warn, ? unknown, &#10007; fail, s silenced, empty: not asked</p>\n");
 }
 
 static void check_row(struct rk_str *out, const struct rk_check *c)
 {
+	RK_CLEANUP_ARENA struct rk_arena *arena = rk_arena_new();
+	const char *silence = rk_report_silence_text(c, arena);
 	char count[32];
 
 	snprintf(count, sizeof(count), " (%zu)", c->n_targets);
-	rk_str_addf(out, "<tr><td class=\"%s\">%s</td><td>", c->verdict, c->verdict);
+	rk_str_addf(out, "<tr><td class=\"%s\">%s%s</td><td>", c->verdict, silence ? "silenced " : "", silence ? c->silenced : c->verdict);
 	add_html(out, c->folded);
 	rk_str_addf(out, "%s</td>", count);
 	cell(out, c->id);
@@ -154,12 +156,32 @@ static void check_row(struct rk_str *out, const struct rk_check *c)
 		add_html(out, c->hint);
 		rk_str_add(out, "</b>");
 	}
+	if (silence) {
+		rk_str_add(out, "<br><i>");
+		add_html(out, silence);
+		rk_str_add(out, "</i>");
+	}
 	rk_str_add(out, "</td></tr>\n");
 }
 
 static bool is_well(const struct rk_check *c)
 {
-	return strcmp(c->verdict, "pass") == 0 || strcmp(c->verdict, "skipped") == 0;
+	return strcmp(c->verdict, "pass") == 0 || (strcmp(c->verdict, "skipped") == 0 && !c->silence);
+}
+
+static void add_trends(struct rk_str *out, const struct rk_report *r)
+{
+	RK_CLEANUP_ARENA struct rk_arena *arena = rk_arena_new();
+
+	if (!r->n_trends)
+		return;
+	rk_str_add(out, "<h2>Counters that grow faster and faster</h2>\n<ul>\n");
+	for (size_t i = 0; i < r->n_trends; i++) {
+		rk_str_add(out, "<li>");
+		add_html(out, rk_report_trend_text(&r->trends[i], arena));
+		rk_str_add(out, "</li>\n");
+	}
+	rk_str_add(out, "</ul>\n");
 }
 
 static void add_checks(struct rk_str *out, const struct rk_report *r, bool well)
@@ -185,6 +207,7 @@ void rk_report_html(struct rk_str *out, const struct rk_report *report, const st
 	add_causes(out, report);
 	add_map(out, report, head);
 	add_checks(out, report, false);
+	add_trends(out, report);
 	add_checks(out, report, true);
 	rk_str_add(out, "</body></html>\n");
 }

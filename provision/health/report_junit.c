@@ -47,7 +47,10 @@ struct suites {
 static void outcome(struct rk_str *out, const struct rk_check *c, const char *element)
 {
 	struct rk_str text RK_CLEANUP_STR = RK_STR_INIT;
+	RK_CLEANUP_ARENA struct rk_arena *arena = rk_arena_new();
 
+	if (c->silence)
+		rk_str_addf(&text, "%s, %s; ", c->silenced, rk_report_silence_text(c, arena));
 	rk_str_addf(&text, "found %s, expected %s", c->value ? c->value : "-", c->expected ? c->expected : "-");
 	rk_str_addf(out, "\n      <%s", element);
 	attribute(out, "message", rk_str_text(&text));

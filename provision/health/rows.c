@@ -27,7 +27,8 @@ static void add_to_row(const struct rk_rule *rule, const struct rk_outcome *o, c
 		       struct lists *lists, struct rk_arena *arena)
 {
 	bool pass = o->verdict == RK_V_PASS;
-	const char *key = pass ? "pass" : rk_arena_printf(arena, "%d|%s|%s", o->verdict, o->value ? o->value : "", o->expected ? o->expected : "");
+	const char *key = pass ? "pass" : rk_arena_printf(arena, "%d|%d|%lld|%s|%s", o->verdict, o->measured, o->silence ? (long long)o->silence->id : 0,
+							  o->value ? o->value : "", o->expected ? o->expected : "");
 	size_t at;
 
 	if (!rk_map_get(keys, key, &at)) {
@@ -37,8 +38,8 @@ static void add_to_row(const struct rk_rule *rule, const struct rk_outcome *o, c
 			/* The report may outlive the profile. */
 			.id = rk_arena_strdup(arena, rule->id), .severity = rk_arena_strdup(arena, rule->severity),
 			.message = rk_arena_strdup(arena, rule->message), .source = rk_arena_strdup(arena, rule->source),
-			.cordon = rk_streq(rule->effect, "cordon"),
-			.hint = pass || o->verdict == RK_V_SKIPPED ? NULL : rk_arena_strdup(arena, rule->hint) };
+			.cordon = rk_streq(rule->effect, "cordon"), .silence = o->silence, .silenced = o->silence ? rk_verdict_name(o->measured) : NULL,
+			.hint = pass || (o->verdict == RK_V_SKIPPED && !o->silence) ? NULL : rk_arena_strdup(arena, rule->hint) };
 		*(struct list *)rk_vec_push(lists) = (struct list){ .low = o->low, .high = o->high, .numbers = o->has_numbers };
 	}
 	struct list *l = &lists->items[at];
@@ -88,7 +89,7 @@ void rk_judge_rule_rows(struct rk_judge *j, size_t r, struct rk_rows *all)
 }
 
 /* Why a target brought nothing. */
-static const char *silence(struct rk_judge *j, size_t target)
+static const char *why_silent(struct rk_judge *j, size_t target)
 {
 	const struct rk_target_metrics *t = &j->targets[target];
 	const struct rk_evidence *e = t->target->n_evidence ? &t->target->evidence[0] : NULL;
@@ -116,7 +117,11 @@ void rk_judge_reach_rows(struct rk_judge *j, struct rk_rows *all)
 
 	for (size_t t = 0; t < j->n; t++) {
 		struct rk_outcome o = { .verdict = j->reached[t] ? RK_V_PASS : RK_V_UNKNOWN, .expected = "answers" };
-		o.value = j->reached[t] ? "answers" : silence(j, t);
+		o.value = j->reached[t] ? "answers" : why_silent(j, t);
+		o.measured = o.verdict;
+		o.silence = j->reached[t] ? NULL : rk_silence_of(j->targets[t].target, rule.id);
+		if (o.silence)
+			o.verdict = RK_V_SKIPPED;
 		add_to_row(&rule, &o, j->targets[t].target->name, keys, &rows, &lists, j->arena);
 	}
 	finish_rows(&rows, &lists, j->arena, 0);
@@ -125,12 +130,14 @@ void rk_judge_reach_rows(struct rk_judge *j, struct rk_rows *all)
 	free(rows.items);
 }
 
-static int row_rank(const char *verdict)
+/* Silenced findings come after those that count, and before what is well. */
+static int row_rank(const struct rk_check *check)
 {
-	static const char *const order[] = { "fail", "unknown", "warn", "pass", "skipped" };
+	static const char *const order[] = { "fail", "unknown", "warn", "silenced", "pass", "skipped" };
+	const char *word = check->silence ? "silenced" : check->verdict;
 
 	for (int i = 0; i < (int)RK_ARRAY_SIZE(order); i++) {
-		if (strcmp(order[i], verdict) == 0)
+		if (strcmp(order[i], word) == 0)
 			return i;
 	}
 	return (int)RK_ARRAY_SIZE(order);
@@ -139,9 +146,9 @@ static int row_rank(const char *verdict)
 static void sort_rows(const struct rk_rows *rows, const struct rk_judge *j, struct rk_report *ret)
 {
 	ret->checks = rk_arena_array(j->arena, rows->n + 1, sizeof(*ret->checks));
-	for (int rank = 0; rank <= 5; rank++) {
+	for (int rank = 0; rank <= 6; rank++) {
 		for (size_t i = 0; i < rows->n; i++) {
-			if (row_rank(rows->items[i].verdict) == rank)
+			if (row_rank(&rows->items[i]) == rank)
 				ret->checks[ret->n_checks++] = rows->items[i];
 		}
 	}
@@ -150,16 +157,19 @@ static void sort_rows(const struct rk_rows *rows, const struct rk_judge *j, stru
 /* fail > unknown > warn > pass; nothing judged at all is not known. The reach row counts only when it is bad: an answer is no measurement. */
 static const char *overall(const struct rk_report *report)
 {
-	int worst = 4;
+	static const char *const words[] = { "fail", "unknown", "warn", "pass" };
+	size_t worst = RK_ARRAY_SIZE(words);
 
 	for (size_t i = 0; i < report->n_checks; i++) {
-		int rank = row_rank(report->checks[i].verdict);
-		if (strcmp(report->checks[i].id, "ssh") == 0 && rank == 3)
+		const struct rk_check *c = &report->checks[i];
+		if (strcmp(c->id, "ssh") == 0 && strcmp(c->verdict, "pass") == 0)
 			continue;
-		worst = rank < worst ? rank : worst;
+		for (size_t w = 0; w < worst; w++) {
+			if (strcmp(words[w], c->verdict) == 0)
+				worst = w;
+		}
 	}
-	static const char *const words[] = { "fail", "unknown", "warn", "pass", "unknown" };
-	return words[worst];
+	return worst < RK_ARRAY_SIZE(words) ? words[worst] : "unknown";
 }
 
 void rk_judge_finish_rows(const struct rk_judge *j, const struct rk_rows *rows, struct rk_report *ret)

@@ -14,6 +14,7 @@
  *   compare     == != < <= > >= in between present   one instance with `value` (text compares without case)
  *               count       number of instances with `value`
  *               delta       last sample minus first one <= value; a single sample is skipped
+ *               growth      last sample minus what the newest validation that kept it saw <= value; skipped when none did
  *               all-equal   within `scope`; the minority is named, without a majority all are
  *               outlier     further than `tolerance` (part of 1) and `floor` (unit of the metric) from the median of `scope`, on `side`
  *               same-as     the text that the metric `of` of the same target has; same-branch: a version of the same branch (580.*)
@@ -28,6 +29,9 @@
  *   side        low | high (low)
  *   effect      fail | warn | cordon (fail); cordon is a fail that asks to cordon the tray
  *   severity    info | warning | error | critical (error)
+ *   per         minute | hour: a growth over more than one of them is divided by how many there were
+ *   grace       minutes: skipped while the host is up for less; a growth since before its boot is not looked at
+ *   strikes     a fault is a warning (a warning nothing) until so many validations in a row found it (1)
  *   required    false: a tool that is missing on the host (127) is skipped, else unknown (true)
  *   optional    true: a value that is absent (N/A, row missing) is left out, else unknown (false)
  *   after       id of a check: skipped when that one did not pass
@@ -36,6 +40,7 @@
  *   cause       root cause this fault stands for (cause.c: causes[])
  *   message, hint, source */
 #pragma once
+#include "provision/health/memory.h"
 #include "provision/health/own.h"
 
 enum rk_level { RK_LEVEL_QUICK, RK_LEVEL_STANDARD, RK_LEVEL_DEEP, RK_LEVELS };
@@ -50,11 +55,11 @@ struct rk_step {
 	bool has_warn;
 };
 struct rk_rule {
-	const char *id, *metric, *compare, *expect, *of, *scope, *side, *effect, *severity, *after, *when, *kind, *cause, *message, *hint, *source;
+	const char *id, *metric, *compare, *expect, *of, *scope, *side, *effect, *severity, *after, *when, *kind, *cause, *message, *hint, *source, *per;
 	struct rk_texts collectors, values, warn_values, unknown_values; /* values: texts of `value` when it is text or an array of texts */
 	double numbers[2];           /* of `value`: one, or two for between */
 	int n_numbers;
-	double factor, warn, tolerance, floor;
+	double factor, warn, tolerance, floor, grace, strikes;
 	bool has_warn, required, optional;
 	struct rk_step *steps;
 	size_t n_steps;
@@ -85,6 +90,8 @@ struct rk_target_metrics {
 	struct rk_metrics *of;       /* per evidence of the target; items sorted by name (stable) */
 	const char **reason;         /* per evidence: why it brought nothing, or NULL */
 	int domain_size;             /* targets of the same cluster and rack; 0 = no cluster */
+	struct rk_memory *past;      /* per target->past */
+	double uptime_s;             /* -1: not known */
 };
 struct rk_instance {
 	const struct rk_metric *metric;

@@ -10,5 +10,11 @@ struct rk_validate_opts {
 /* vms: indexes into world->site->vms, at least one. The report is in the arena and refers to the site's names. */
 int rk_validate(struct rk_world *world, const struct rk_validate_opts *opts, const int *vms, size_t n, struct rk_arena *arena, struct rk_report *ret,
 		struct rk_err *err);
+/* Does the site say that trays with a fault that asks for a cordon get one without a question? */
+bool rk_health_cordons(const struct rk_site *site);
+/* Cordons the trays (folded, rk_report_cordon) with the checks as the reason, and writes that into the audit. Unless somebody was asked, nothing is
+ * done when they are more than half of several targets. *ret_done: folded, in the arena; NULL: none needed it. */
+int rk_health_cordon(struct rk_world *world, const char *trays, const char *checks, size_t targets, bool asked, struct rk_arena *arena,
+		     const char **ret_done, struct rk_err *err);
 /* Judges an evidence folder; profile NULL: gb300-acceptance, level NULL: quick. */
 int rk_validate_replay(const char *dir, const char *level, const char *profile, struct rk_arena *arena, struct rk_report *ret, struct rk_err *err);

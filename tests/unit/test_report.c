@@ -20,14 +20,14 @@ static const struct rk_target targets[] = {
 };
 static const char *bad[] = { "a-02" }, *odd[] = { "a-03" }, *all[] = { "a-01", "a-02", "a-03" };
 static struct rk_check checks[] = {
-	{ "gpu.x", "fail", "critical", "<script>alert(1)</script>&\x01\"'", "4", "every GPU is there", "drain it", "captures", true, bad, 1, "a-02" },
-	{ "ib.y", "unknown", "error", NULL, NULL, "ports", NULL, NULL, false, odd, 1, "a-03" },
-	{ "host.z", "warn", "warning", "5", "1", "clock", NULL, NULL, false, bad, 1, "a-02" },
-	{ "imex.s", "skipped", "error", "not run", NULL, "imex", NULL, NULL, false, odd, 1, "a-03" },
-	{ "ssh", "pass", "critical", "answers", "answers", "the target answers", NULL, NULL, true, all, 3, "a-[01-03]" },
+	{ "gpu.x", "fail", "critical", "<script>alert(1)</script>&\x01\"'", "4", "every GPU is there", "drain it", "captures", true, bad, 1, "a-02", NULL, NULL },
+	{ "ib.y", "unknown", "error", NULL, NULL, "ports", NULL, NULL, false, odd, 1, "a-03", NULL, NULL },
+	{ "host.z", "warn", "warning", "5", "1", "clock", NULL, NULL, false, bad, 1, "a-02", NULL, NULL },
+	{ "imex.s", "skipped", "error", "not run", NULL, "imex", NULL, NULL, false, odd, 1, "a-03", NULL, NULL },
+	{ "ssh", "pass", "critical", "answers", "answers", "the target answers", NULL, NULL, true, all, 3, "a-[01-03]", NULL, NULL },
 };
 static const char *causes[] = { "GPU: a-02 on r02-t03: <b>" };
-static const struct rk_report report = { "fail", "quick", "p", 12.5, 1764489491000, 1.25, 3, targets, checks, 5, causes, 1 };
+static const struct rk_report report = { "fail", "quick", "p", 12.5, 1764489491000, 1.25, 3, targets, checks, 5, causes, 1, NULL, NULL, 0 };
 static const struct rk_report_head head = { "cluster a", "kept" };
 
 static void seats_are_in_place_order_with_the_worst_check(void **state)
