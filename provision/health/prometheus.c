@@ -1,5 +1,6 @@
 #include "provision/health/prometheus.h"
 
+#include <stdio.h>
 #include <string.h>
 
 #include "inventory/base/json.h"
@@ -205,6 +206,19 @@ static void cluster_findings(struct export *x, const char *metric)
 	each_kept(x, metric, findings_of);
 }
 
+/* Ended ones say nothing any more; the moment it was read is what "now" is. */
+static void silences(struct export *x, const char *metric)
+{
+	for (size_t i = 0; x->cluster < 0 && i < x->site->n_silences; i++) {
+		const struct rk_silence *s = &x->site->silences[i];
+		char id[24];
+		snprintf(id, sizeof(id), "%lld", (long long)s->id);
+		if (x->site->read_unix_ms < s->to_unix_ms)
+			sample(x, metric, (const char *const[]){ "id", id, "trays", s->trays, "checks", s->checks ? s->checks : "*", "reason", s->reason, NULL },
+			       (double)s->to_unix_ms / 1000);
+	}
+}
+
 void rk_prometheus(const struct rk_site *site, int cluster, struct rk_str *out)
 {
 	static const struct {
@@ -223,6 +237,7 @@ void rk_prometheus(const struct rk_site *site, int cluster, struct rk_str *out)
 		{ "racksh_cluster_validation_verdict", "Last validation of a whole cluster; 1 for its verdict.", cluster_verdict },
 		{ "racksh_cluster_power_watts", "Power of a cluster's trays when it was last validated.", cluster_power },
 		{ "racksh_check_targets", "Targets of the last validation that a check did not pass on, by verdict.", cluster_findings },
+		{ "racksh_silence_end_timestamp_seconds", "When a silence of health findings ends.", silences },
 	};
 	struct export x = { site, cluster, out };
 
