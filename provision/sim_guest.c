@@ -381,14 +381,14 @@ static void ibstat(const struct rk_sim_guest *g)
 	for (int i = 0; i < g->tray->n_hcas; i++) {
 		if (rk_sim_knob(g, "no-ib", i))
 			continue;
-		const struct rk_hca *h = &g->site->hcas[g->tray->first_hca + i];
+		uint64_t guid = rk_sim_port_guid(g->sim, g->site, g->tray->first_hca + i);
 		bool up = rk_sim_rail_up(g, i);
 		rk_str_addf(g->out, "CA 'mlx5_%d'\n\tCA type: MT4131\n\tNumber of ports: 1\n\tFirmware version: " HCA_FIRMWARE "\n\tHardware version: 0\n"
 				    "\tNode GUID: 0x%016" PRIx64 "\n\tSystem image GUID: 0x%016" PRIx64 "\n\tPort 1:\n\t\tState: %s\n\t\tPhysical state: %s\n"
 				    "\t\tRate: %d\n\t\tBase lid: %d\n\t\tLMC: 0\n\t\tSM lid: 1\n\t\tCapability mask: 0xa741ec48\n\t\tPort GUID: 0x%016" PRIx64 "\n"
 				    "\t\tLink layer: InfiniBand\n",
-			    i, h->port_guid, h->port_guid, up ? "Active" : "Down", up ? "LinkUp" : "Polling", up ? rk_sim_rate(g, i) : 10,
-			    up ? g->tray->first_hca + i + 100 : 65535, h->port_guid);
+			    i, guid, guid, up ? "Active" : "Down", up ? "LinkUp" : "Polling", up ? rk_sim_rate(g, i) : 10,
+			    up ? g->tray->first_hca + i + 100 : 65535, guid);
 	}
 }
 

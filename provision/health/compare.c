@@ -56,8 +56,23 @@ struct limit {
 	bool has_warn;
 };
 
-/* The threshold that holds for this target: from expect, else by step, else the fixed one. */
-static bool limit_of(const struct rk_rule *rule, const struct rk_target_metrics *t, const struct rk_metrics *m, struct limit *ret)
+/* Another metric of the same instance, or the only one there is. */
+static bool reference(const struct rk_rule *rule, const struct rk_metrics *m, const char *label, double *ret)
+{
+	const struct rk_metric *other = NULL;
+	size_t n = rk_metrics_range(m, rule->of, &other);
+
+	for (size_t i = 0; i < n; i++) {
+		if (other[i].type != RK_METRIC_NUMBER || (n > 1 && strcmp(other[i].label, label) != 0))
+			continue;
+		*ret = other[i].number * rule->factor;
+		return true;
+	}
+	return false;
+}
+
+/* The threshold that holds for this target: from expect, else by step or by a reference, else the fixed one. */
+static bool limit_of(const struct rk_rule *rule, const struct rk_target_metrics *t, const struct rk_metrics *m, const char *label, struct limit *ret)
 {
 	const struct rk_metric *by;
 
@@ -72,6 +87,8 @@ static bool limit_of(const struct rk_rule *rule, const struct rk_target_metrics 
 			return true;
 		}
 	}
+	if (rule->of && !rule->n_steps)
+		return reference(rule, m, label, &ret->value);
 	return rule->n_numbers > 0;
 }
 
@@ -183,7 +200,9 @@ const char *rk_rule_expected(const struct rk_rule *rule, const struct rk_target_
 		return leaves_text(e, arena);
 	if (strcmp(rule->compare, "between") == 0)
 		return rk_arena_printf(arena, "%s..%s", number_text(arena, rule->numbers[0]), number_text(arena, rule->numbers[1]));
-	if (limit_of(rule, t, m, &limit)) {
+	if (rule->of && !rule->n_steps)
+		return rk_arena_printf(arena, "%s %g x %s", rule->compare, rule->factor, rule->of);
+	if (limit_of(rule, t, m, "", &limit)) {
 		const char *number = number_text(arena, limit.value);
 		return ordered ? rk_arena_printf(arena, "%s %s", rule->compare, number)
 			       : strcmp(rule->compare, "delta") != 0 && strcmp(rule->compare, "growth") != 0 ? number
@@ -214,7 +233,7 @@ static enum rk_verdict bad(const struct rk_rule *rule)
 	return strcmp(rule->effect, "warn") == 0 ? RK_V_WARN : RK_V_FAIL;
 }
 
-static enum rk_verdict judge_number(const struct rk_rule *rule, const struct rk_target_metrics *t, const struct rk_metrics *m, double v)
+static enum rk_verdict judge_number(const struct rk_rule *rule, const struct rk_target_metrics *t, const struct rk_metrics *m, const char *label, double v)
 {
 	struct limit limit;
 
@@ -222,7 +241,7 @@ static enum rk_verdict judge_number(const struct rk_rule *rule, const struct rk_
 		return v >= rule->numbers[0] && v <= rule->numbers[1] ? RK_V_PASS : bad(rule);
 	if (strcmp(rule->compare, "in") == 0)
 		return (rule->n_numbers > 0 && v == rule->numbers[0]) || (rule->n_numbers > 1 && v == rule->numbers[1]) ? RK_V_PASS : bad(rule);
-	if (!limit_of(rule, t, m, &limit))
+	if (!limit_of(rule, t, m, label, &limit))
 		return RK_V_UNKNOWN;
 	if (!holds(rule->compare, v, limit.value))
 		return bad(rule);
@@ -356,5 +375,5 @@ void rk_rule_instance(const struct rk_rule *rule, const struct rk_target_metrics
 	else if (metric->type == RK_METRIC_TEXT)
 		instance->verdict = judge_text(rule, t, metric->text);
 	else
-		instance->verdict = judge_number(rule, t, m, metric->number);
+		instance->verdict = judge_number(rule, t, m, metric->label, metric->number);
 }

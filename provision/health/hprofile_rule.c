@@ -172,8 +172,8 @@ static void check_rule(const struct rk_rule *rule, struct rk_diags *diags, const
 	} rows[] = {
 		{ !rule->metric, "has no metric" },
 		{ !rule->collectors.n, "has no collector" },
-		{ compare_is(rule, with_value, RK_ARRAY_SIZE(with_value)) && !rule->expect && !rule->n_numbers && !rule->values.n && !rule->n_steps,
-		  "compares with nothing: give value, expect or steps" },
+		{ compare_is(rule, with_value, RK_ARRAY_SIZE(with_value)) && !rule->expect && !rule->n_numbers && !rule->values.n && !rule->n_steps && !rule->of,
+		  "compares with nothing: give value, expect, steps or of" },
 		{ rk_starts_with(rule->compare, "same-") && !rule->of, "needs the metric to compare with in \"of\"" },
 		{ strcmp(rule->compare, "between") == 0 && rule->n_numbers != 2, "needs two numbers in \"value\"" },
 		{ rule->per && strcmp(rule->compare, "growth") != 0, "has \"per\", which is for growth only" },

@@ -22,8 +22,9 @@
  *   value       number, text, or array (in, between)
  *   expect      gpus | rails | rate_gbps | nvlink_partition | cluster_uuid | pkeys | port_guids | leaves: what the target should be; `value` when that is not known,
  *               skipped when there is neither
- *   factor      multiplies a number from `expect`
+ *   factor      multiplies a number from `expect` or `of`
  *   warn        second threshold: beyond it but within `value` is a warning; warn_values, unknown_values: texts with that verdict
+ *   of          with a comparison: the threshold is that metric of the same instance (or the only one there is) times `factor`
  *   steps       array of {up_to, value, warn}: threshold by the metric `of` (first step whose up_to is not exceeded)
  *   scope       target | rack | cluster | domain (cluster and rack) | all (target)
  *   side        low | high (low)

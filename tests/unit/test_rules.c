@@ -1,0 +1,192 @@
+/* Every clause of the rule language on small answers: the language is what racksh-profile(5) says it is. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#include "inventory/base/str.h"
+#include "provision/health/rules.h"
+
+enum { TARGETS = 6 };
+
+/* The collector "own" brings m (each member of "v"), n and w. */
+#define HEAD                                                                                                                                    \
+	"{\"apiVersion\":\"racksh/v1\",\"kind\":\"Profile\",\"name\":\"x\",\"levels\":{\"quick\":[\"own\"],\"standard\":[\"second\"]},\"collectors\":{"  \
+	"\"own\":{\"command\":\"x\",\"parse\":\"json\",\"metrics\":{\"m\":\"v/*\",\"n\":\"n\",\"w\":\"w\",\"ref\":\"ref/*\"}},"                          \
+	"\"second\":{\"command\":\"y\",\"parse\":\"json\",\"metrics\":{\"s\":\"s\"}}},\"rules\":{"
+
+static struct rk_hprofile *load(const char *rules)
+{
+	char path[] = "/tmp/racksh-rules.XXXXXX.json";
+	char *text RK_CLEANUP_FREE = rk_xasprintf("%s%s}}", HEAD, rules);
+	RK_CLEANUP_ERR struct rk_err err = RK_ERR_INIT;
+	struct rk_hprofile *p = NULL;
+	int fd = mkstemps(path, 5);
+
+	assert_true(fd >= 0);
+	assert_int_equal(write(fd, text, strlen(text)), strlen(text));
+	close(fd);
+	int rc = rk_hprofile_load(path, &p, &err);
+	unlink(path);
+	if (rc)
+		fail_msg("%s: %s: %s", rules, err.message, err.n_details ? err.details[0] : "");
+	return p;
+}
+
+/* Targets a-01..: 1 and 2 in r01, 3 and 4 in r02, 5 and 6 in r03; the first four of cluster a, the others of b; the last is a tray. */
+static size_t make(struct rk_arena *arena, const char *const *answers, struct rk_target *t)
+{
+	size_t n = 0;
+
+	for (; n < TARGETS && answers[n]; n++) {
+		t[n] = (struct rk_target){ .name = rk_arena_printf(arena, "a-%02zu", n + 1), .kind = n == 5 ? "tray" : "vm", .cluster = n < 4 ? "a" : "b",
+					   .rack = rk_arena_printf(arena, "r%02zu", n / 2 + 1), .evidence = rk_arena_array(arena, 1, sizeof(struct rk_evidence)),
+					   .n_evidence = 1, .expect = { .gpus = 4, .cluster_uuid = "ab-cd" } };
+		bool missing = strcmp(answers[n], "127") == 0;
+		t[n].evidence[0] = (struct rk_evidence){ "own", missing ? "" : answers[n], missing ? 0 : strlen(answers[n]), "", 0, missing ? "127" : "0" };
+	}
+	return n;
+}
+
+/* One letter per target: what the rule "g" says about it; '.' when it does not concern it. */
+static void letters(const struct rk_report *r, size_t n, char *ret)
+{
+	memset(ret, '.', n);
+	ret[n] = '\0';
+	for (size_t i = 0; i < r->n_checks; i++) {
+		if (strcmp(r->checks[i].id, "g") != 0)
+			continue;
+		for (size_t k = 0; k < r->checks[i].n_targets; k++)
+			ret[atoi(r->checks[i].targets[k] + 2) - 1] = r->checks[i].verdict[0];
+	}
+}
+
+static const struct {
+	const char *what, *rule, *answers[TARGETS + 1], *verdicts; /* p pass, f fail, w warn, u unknown, s skipped */
+} rows[] = {
+	/* comparisons */
+	{ "==", "\"compare\":\"==\",\"value\":2", { "{\"v\":[2]}", "{\"v\":[3]}", "{\"v\":[2,2]}", "{\"v\":[2,3]}" }, "pfpf" },
+	{ "!=", "\"compare\":\"!=\",\"value\":2", { "{\"v\":[2]}", "{\"v\":[3]}" }, "fp" },
+	{ "<", "\"compare\":\"<\",\"value\":2", { "{\"v\":[1]}", "{\"v\":[2]}" }, "pf" },
+	{ "<=", "\"compare\":\"<=\",\"value\":2", { "{\"v\":[2]}", "{\"v\":[2.5]}" }, "pf" },
+	{ ">", "\"compare\":\">\",\"value\":2", { "{\"v\":[3]}", "{\"v\":[2]}" }, "pf" },
+	{ ">=", "\"compare\":\">=\",\"value\":2", { "{\"v\":[2]}", "{\"v\":[1]}" }, "pf" },
+	{ "text without case", "\"value\":\"Ready\"", { "{\"v\":[\"READY\"]}", "{\"v\":[\"not ready\"]}" }, "pf" },
+	{ "text, not", "\"compare\":\"!=\",\"value\":\"down\"", { "{\"v\":[\"up\"]}", "{\"v\":[\"Down\"]}" }, "pf" },
+	{ "in, numbers", "\"compare\":\"in\",\"value\":[0,4]", { "{\"v\":[0]}", "{\"v\":[4]}", "{\"v\":[2]}" }, "ppf" },
+	{ "in, texts", "\"compare\":\"in\",\"value\":[\"a\",\"b\"]", { "{\"v\":[\"a\"]}", "{\"v\":[\"B\"]}", "{\"v\":[\"c\"]}" }, "ppf" },
+	{ "between", "\"compare\":\"between\",\"value\":[1,9]", { "{\"v\":[1]}", "{\"v\":[9]}", "{\"v\":[9.1]}", "{\"v\":[0]}" }, "ppff" },
+	{ "second threshold", "\"compare\":\">=\",\"value\":10,\"warn\":20", { "{\"v\":[20]}", "{\"v\":[15]}", "{\"v\":[9]}" }, "pwf" },
+	{ "texts that warn or say nothing", "\"value\":\"ok\",\"warn_values\":[\"soon\"],\"unknown_values\":[\"starting\"]",
+	  { "{\"v\":[\"ok\"]}", "{\"v\":[\"soon\"]}", "{\"v\":[\"starting\"]}", "{\"v\":[\"bad\"]}" }, "pwuf" },
+	/* presence and counts */
+	{ "present", "\"compare\":\"present\"", { "{\"v\":[\"x\"]}", "{\"v\":[\"N/A\"]}", "{}" }, "puu" },
+	{ "absent is left out when optional", "\"value\":2,\"optional\":true", { "{\"v\":[2,\"N/A\"]}", "{\"v\":[\"N/A\"]}", "{\"v\":[3,\"N/A\"]}", "{}" }, "psfs" },
+	{ "absent is unknown", "\"value\":2", { "{\"v\":[2,\"N/A\"]}", "{\"v\":[3,\"N/A\"]}", "{}" }, "ufu" },
+	{ "tool is missing", "\"value\":2", { "127" }, "u" },
+	{ "tool need not be there", "\"value\":2,\"required\":false", { "127", "{\"v\":[2]}" }, "sp" },
+	{ "count", "\"compare\":\"count\",\"value\":2", { "{\"v\":[7,8]}", "{\"v\":[7]}", "{\"v\":[1,2,3]}" }, "pff" },
+	/* what the target should be */
+	{ "expect", "\"expect\":\"gpus\"", { "{\"v\":[4]}", "{\"v\":[3]}" }, "pf" },
+	{ "expect times factor", "\"expect\":\"gpus\",\"factor\":18,\"compare\":\">=\"", { "{\"v\":[72]}", "{\"v\":[71]}" }, "pf" },
+	{ "expect, text", "\"expect\":\"cluster_uuid\"", { "{\"v\":[\"AB-CD\"]}", "{\"v\":[\"ab-ce\"]}" }, "pf" },
+	{ "not known, but a value", "\"expect\":\"rails\",\"value\":8", { "{\"v\":[8]}", "{\"v\":[4]}" }, "pf" },
+	{ "not known at all", "\"expect\":\"rails\"", { "{\"v\":[8]}" }, "s" },
+	{ "steps", "\"compare\":\">=\",\"of\":\"n\",\"steps\":[{\"up_to\":4,\"value\":100},{\"up_to\":72,\"value\":50,\"warn\":60}]",
+	  { "{\"v\":[99],\"n\":4}", "{\"v\":[99],\"n\":5}", "{\"v\":[55],\"n\":72}", "{\"v\":[49],\"n\":72}", "{\"v\":[1],\"n\":73}" }, "fpwfs" },
+	{ "reference", "\"compare\":\">=\",\"of\":\"ref\",\"factor\":0.9", { "{\"v\":[91,46],\"ref\":[100,50]}", "{\"v\":[91,44],\"ref\":[100,50]}", "{\"v\":[91]}", "{\"v\":[9,8],\"ref\":[9]}" }, "pfuf" },
+	{ "same-as", "\"compare\":\"same-as\",\"of\":\"w\"", { "{\"v\":[\"x\"],\"w\":\"X\"}", "{\"v\":[\"x\"],\"w\":\"y\"}", "{\"v\":[\"x\"]}" }, "pfs" },
+	{ "same-branch", "\"compare\":\"same-branch\",\"of\":\"w\"", { "{\"v\":[\"580.1.9\"],\"w\":\"580.2.3\"}", "{\"v\":[\"575.1.9\"],\"w\":\"580.2.3\"}", "{\"v\":[\"vanilla\"],\"w\":\"580.2.3\"}" }, "pfs" },
+	/* one value */
+	{ "all-equal, target", "\"compare\":\"all-equal\"", { "{\"v\":[1,1,1]}", "{\"v\":[1,1,2]}", "{\"v\":[1]}" }, "pfs" },
+	{ "all-equal, rack", "\"compare\":\"all-equal\",\"scope\":\"rack\"", { "{\"v\":[1]}", "{\"v\":[1]}", "{\"v\":[2]}", "{\"v\":[3]}" }, "ppff" },
+	{ "all-equal, cluster", "\"compare\":\"all-equal\",\"scope\":\"cluster\"", { "{\"v\":[1]}", "{\"v\":[1]}", "{\"v\":[2]}", "{\"v\":[1]}", "{\"v\":[2]}", "{\"v\":[2]}" }, "ppfppp" },
+	{ "all-equal, domain", "\"compare\":\"all-equal\",\"scope\":\"domain\"", { "{\"v\":[1]}", "{\"v\":[1]}", "{\"v\":[2]}", "{\"v\":[2]}" }, "pppp" },
+	{ "all-equal, all", "\"compare\":\"all-equal\",\"scope\":\"all\"", { "{\"v\":[1]}", "{\"v\":[1]}", "{\"v\":[1]}", "{\"v\":[1]}", "{\"v\":[2]}", "127" }, "ppppfu" },
+	/* far from the median */
+	{ "outlier, low", "\"compare\":\"outlier\",\"tolerance\":0.1", { "{\"v\":[100,100,80]}", "{\"v\":[100,100,130]}", "{\"v\":[100,91,100]}", "{\"v\":[100,50]}" }, "fpps" },
+	{ "outlier, high", "\"compare\":\"outlier\",\"tolerance\":0.1,\"side\":\"high\"", { "{\"v\":[100,100,80]}", "{\"v\":[100,100,130]}" }, "pf" },
+	{ "outlier, floor", "\"compare\":\"outlier\",\"tolerance\":0.1,\"floor\":25,\"side\":\"high\"", { "{\"v\":[100,100,120]}", "{\"v\":[100,100,130]}", "{\"v\":[0,0,26]}", "{\"v\":[0,0,24]}" }, "pffp" },
+	{ "outlier, cluster", "\"compare\":\"outlier\",\"tolerance\":0.1,\"scope\":\"cluster\"", { "{\"v\":[100]}", "{\"v\":[100]}", "{\"v\":[100]}", "{\"v\":[50]}" }, "pppf" },
+	/* whom it concerns, and what it means */
+	{ "kind", "\"value\":2,\"kind\":\"tray\"", { "{\"v\":[1]}", "{\"v\":[1]}", "{\"v\":[1]}", "{\"v\":[1]}", "{\"v\":[1]}", "{\"v\":[1]}" }, ".....f" },
+	{ "multi-node", "\"value\":2,\"when\":\"multi-node\"", { "{\"v\":[1]}", "{\"v\":[1]}", "{\"v\":[1]}" }, "ffs" },
+	{ "effect warn", "\"value\":2,\"effect\":\"warn\"", { "{\"v\":[1]}" }, "w" },
+	{ "effect cordon", "\"value\":2,\"effect\":\"cordon\"", { "{\"v\":[1]}" }, "f" },
+	{ "a deeper level", "\"value\":2,\"level\":\"standard\"", { "{\"v\":[1]}" }, "." },
+};
+
+static void each_clause_says_what_the_manual_says(void **state)
+{
+	(void)state;
+	for (size_t i = 0; i < RK_ARRAY_SIZE(rows); i++) {
+		RK_CLEANUP_ARENA struct rk_arena *arena = rk_arena_new();
+		struct rk_hprofile *p RK_CLEANUP(rk_cleanup_hprofile) = load(rk_arena_printf(arena, "\"g\":{\"collector\":\"own\",\"metric\":\"m\",\"message\":\"x\",%s}", rows[i].rule));
+		struct rk_target targets[TARGETS];
+		size_t n = make(arena, rows[i].answers, targets);
+		struct rk_report r;
+		char got[TARGETS + 1];
+		assert_int_equal(rk_judge(p, "quick", targets, n, arena, &r, NULL), 0);
+		letters(&r, n, got);
+		if (strcmp(got, rows[i].verdicts) != 0)
+			fail_msg("%s: %s, expected %s (%s)", rows[i].what, got, rows[i].verdicts, r.n_checks ? r.checks[0].value : "-");
+	}
+}
+
+static void a_check_that_depends_on_another_one_waits_for_it(void **state)
+{
+	RK_CLEANUP_ARENA struct rk_arena *arena = rk_arena_new();
+	struct rk_hprofile *p RK_CLEANUP(rk_cleanup_hprofile) = load("\"f\":{\"collector\":\"own\",\"metric\":\"n\",\"value\":1,\"message\":\"x\"},"
+								     "\"g\":{\"collector\":\"own\",\"metric\":\"m\",\"value\":1,\"after\":\"f\",\"message\":\"x\"}");
+	static const char *const answers[] = { "{\"v\":[1],\"n\":1}", "{\"v\":[2],\"n\":1}", "{\"v\":[2],\"n\":2}", "{\"v\":[2]}", NULL };
+	struct rk_target targets[TARGETS];
+	size_t n = make(arena, answers, targets);
+	struct rk_report r;
+	char got[TARGETS + 1];
+
+	(void)state;
+	assert_int_equal(rk_judge(p, "quick", targets, n, arena, &r, NULL), 0);
+	letters(&r, n, got);
+	assert_string_equal(got, "pfss");
+}
+
+static void what_makes_no_sense_together_is_refused(void **state)
+{
+	static const char *const bad[] = {
+		"\"compare\":\"between\",\"value\":3", "\"compare\":\"outlier\"", "\"compare\":\">\",\"value\":1,\"scope\":\"rack\"", "\"compare\":\">\",\"value\":1,\"per\":\"hour\"",
+		"\"compare\":\">=\",\"steps\":[{\"up_to\":1,\"value\":2}]", "\"value\":1,\"strikes\":-1", "\"value\":1,\"grace\":\"long\"", "\"compare\":\"growth\",\"value\":1,\"per\":\"day\"",
+		"\"value\":1,\"stirkes\":2", "\"compare\":\"same-as\"", "\"compare\":\"==\"",
+	};
+
+	(void)state;
+	for (size_t i = 0; i < RK_ARRAY_SIZE(bad); i++) {
+		char path[] = "/tmp/racksh-rules.XXXXXX.json";
+		char *text RK_CLEANUP_FREE = rk_xasprintf("%s\"g\":{\"collector\":\"own\",\"metric\":\"m\",%s}}}", HEAD, bad[i]);
+		RK_CLEANUP_ERR struct rk_err err = RK_ERR_INIT;
+		struct rk_hprofile *p = NULL;
+		int fd = mkstemps(path, 5);
+		assert_int_equal(write(fd, text, strlen(text)), strlen(text));
+		close(fd);
+		int rc = rk_hprofile_load(path, &p, &err);
+		unlink(path);
+		if (rc != RK_INVALID)
+			fail_msg("taken: %s", bad[i]);
+	}
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(each_clause_says_what_the_manual_says),
+		cmocka_unit_test(a_check_that_depends_on_another_one_waits_for_it),
+		cmocka_unit_test(what_makes_no_sense_together_is_refused),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
