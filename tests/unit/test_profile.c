@@ -149,6 +149,53 @@ static void proof_points_of_a_site_are_judged_like_any_check(void **state)
 	assert_non_null(strstr(r.root_causes[0], "check of the site: a-01"));
 }
 
+/* A site's acceptance: each kind of proof point of the example with an answer that passes and one that does not. */
+static void each_kind_of_proof_point_passes_and_fails(void **state)
+{
+#define SERVE(tps, first, errors) "warming up...\n{\"results\":{\"throughput\":" tps ",\"latency\":{\"first_token_p95\":" first "},\"errors\":" errors "}}\n"
+#define EVAL(a, b) "suite smoke\nTASK ACCURACY REFERENCE\ngsm " a " 0.80\ncode " b " 0.62\n"
+#define ENERGY(joules, odd) "{\"joules_per_token\":" joules ",\"gpus\":[{\"kwh\":0.5},{\"kwh\":0.5},{\"kwh\":0.51},{\"kwh\":" odd "}]}"
+	static const struct {
+		const char *rule, *collector, *good, *bad, *verdict;
+	} rows[] = {
+		{ "site.tokens", "llm-serve", SERVE("58000", "200", "0"), SERVE("51000", "200", "0"), "fail" },
+		{ "site.tokens", "llm-serve", SERVE("58000", "200", "0"), SERVE("55000", "200", "0"), "warn" },
+		{ "site.first-token", "llm-serve", SERVE("58000", "250", "0"), SERVE("58000", "251", "0"), "fail" },
+		{ "site.serve-errors", "llm-serve", SERVE("58000", "200", "0"), SERVE("58000", "200", "1"), "fail" },
+		/* Every task beside the reference of the same task. */
+		{ "site.accuracy", "llm-accuracy", EVAL("0.80", "0.62"), EVAL("0.80", "0.60"), "fail" },
+		{ "site.dataset", "dataset-read", "12.5\n", "9.1\n", "warn" },
+		{ "site.energy", "energy", ENERGY("0.85", "0.5"), ENERGY("0.95", "0.5"), "warn" },
+		{ "site.energy.gpus", "energy", ENERGY("0.85", "0.5"), ENERGY("0.85", "0.7"), "warn" },
+		{ "site.tokens", "llm-serve", SERVE("58000", "200", "0"), "bench: out of memory\n", "unknown" },
+	};
+	struct rk_hprofile *p RK_CLEANUP(rk_cleanup_hprofile) = NULL;
+
+	(void)state;
+	assert_int_equal(rk_hprofile_load("tests/examples/profile-workload.json", &p, NULL), 0);
+	for (size_t i = 0; i < RK_ARRAY_SIZE(rows); i++) {
+		RK_CLEANUP_ARENA struct rk_arena *arena = rk_arena_new();
+		struct rk_evidence good = { rows[i].collector, rows[i].good, strlen(rows[i].good), "", 0, "0" };
+		struct rk_evidence bad = { rows[i].collector, rows[i].bad, strlen(rows[i].bad), "", 0, "0" };
+		struct rk_target targets[4];
+		struct rk_report r;
+		bool found = false;
+		for (int t = 0; t < 4; t++)
+			targets[t] = (struct rk_target){ .name = rk_arena_printf(arena, "a-%02d", t + 1), .kind = "vm", .rack = "r01", .evidence = t == 1 ? &bad : &good, .n_evidence = 1 };
+		assert_int_equal(rk_judge(p, "deep", targets, 4, arena, &r, NULL), 0);
+		for (size_t c = 0; c < r.n_checks; c++) {
+			const struct rk_check *check = &r.checks[c];
+			if (strcmp(check->id, rows[i].rule) != 0)
+				continue;
+			bool odd = strcmp(check->folded, "a-02") == 0;
+			if (strcmp(check->verdict, odd ? rows[i].verdict : "pass") != 0)
+				fail_msg("%s (%zu): %s is %s: %s", rows[i].rule, i, check->folded, check->verdict, check->value);
+			found |= odd;
+		}
+		assert_true(found);
+	}
+}
+
 /* A number without an origin cannot be defended. */
 static void every_threshold_has_a_source(void **state)
 {
@@ -174,6 +221,7 @@ int main(void)
 		cmocka_unit_test(a_path_a_column_or_a_number_is_found_in_the_output),
 		cmocka_unit_test(what_is_not_there_is_absent_and_never_zero),
 		cmocka_unit_test(proof_points_of_a_site_are_judged_like_any_check),
+		cmocka_unit_test(each_kind_of_proof_point_passes_and_fails),
 		cmocka_unit_test(every_threshold_has_a_source),
 	};
 
