@@ -17,7 +17,7 @@ static const char style[] =
 	".map{width:auto}.map td,.map th{text-align:center;padding:.15rem .35rem;border:1px solid var(--line);min-width:1.6rem}\n"
 	".map th:first-child{text-align:left}.map .fail{background:var(--fail);color:var(--bg);font-weight:700}\n"
 	".map .warn,.map .unknown{font-weight:700}summary{cursor:pointer}\n"
-	"@media print{body{max-width:none;margin:0;font-size:10pt}:root{--fg:#000;--bg:#fff}details>*{display:block}h2{break-after:avoid}tr{break-inside:avoid}.map .fail{border:3px double #000}}\n";
+	"@media print{body{max-width:none;margin:0;font-size:10pt}:root{--fg:#000;--bg:#fff}details>*{display:block}details::details-content{content-visibility:visible;height:auto}h2{break-after:avoid}tr{break-inside:avoid}.map .fail{border:3px double #000}}\n";
 
 static void add_html(struct rk_str *out, const char *text)
 {
