@@ -729,6 +729,8 @@ static void fill(struct rk_store *store, const struct rk_site *site)
 	must(rk_store_add_reservation(store, "osprey", "k[1-2]", 0, 1000, 2000, &id, &err));
 	must(rk_store_set_tray_cordon(store, "k2-t01", "two\nlines", &err));
 	must(rk_store_audit(store, "cluster create moss", "ok", op, &err));
+	must(rk_store_add_silence(store, &(struct rk_silence){ .trays = "k2-t01", .checks = "ib.*", .reason = "m\xc3\xb6ss", .from_unix_ms = 1000, .to_unix_ms = 2000 }, &id, &err));
+	must(rk_store_add_health_samples(store, &(struct rk_health_sample){ "k2-t01", 1000, "{}" }, 1, &err));
 }
 
 static void same_store(struct rk_store *a, struct rk_store *b)
@@ -738,6 +740,7 @@ static void same_store(struct rk_store *a, struct rk_store *b)
 	struct rk_arena *arena RK_CLEANUP_ARENA = rk_arena_new();
 	struct rk_step_row *steps;
 	struct rk_audit_row *audit;
+	struct rk_health_sample *samples;
 	size_t n;
 
 	rk_site_export(x, &p);
@@ -749,6 +752,11 @@ static void same_store(struct rk_store *a, struct rk_store *b)
 	assert_string_equal(x->nvl_partitions[0].name, y->nvl_partitions[0].name);
 	assert_int_equal(x->n_reservations, y->n_reservations);
 	assert_string_equal(x->trays[rk_find_tray(x, "k2-t01")].cordon, y->trays[rk_find_tray(y, "k2-t01")].cordon);
+	assert_int_equal(y->n_silences, 1);
+	assert_string_equal(x->silences[0].reason, y->silences[0].reason);
+	assert_string_equal(x->silences[0].by, y->silences[0].by);
+	must(rk_store_health_samples(b, "k2-t01", arena, &samples, &n, &err));
+	assert_int_equal(n, 1);
 	must(rk_store_step_list(b, 1, arena, &steps, &n, &err));
 	assert_int_equal(n, 1);
 	must(rk_store_audit_list(b, arena, &audit, &n, &err));
