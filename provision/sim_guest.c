@@ -411,7 +411,7 @@ static void ib_leaf(const struct rk_sim_guest *g)
 	for (int i = 0; i < g->tray->n_hcas; i++) {
 		int moved = rk_sim_knob(g, "moved", i), rail = moved ? moved - 1 : i;
 		const struct rk_hca *h = &g->site->hcas[g->tray->first_hca + i], *there = rail < g->tray->n_hcas ? h + rail - i : h;
-		rk_str_addf(g->out, "# dev mlx5_%d 0x%016" PRIx64 "\n", i, h->port_guid);
+		rk_str_addf(g->out, "# dev mlx5_%d 0x%016" PRIx64 "\n", i, rk_sim_port_guid(g->sim, g->site, g->tray->first_hca + i));
 		if (!rk_sim_rail_up(g, i))
 			continue;
 		if (there->leaf)
