@@ -44,7 +44,8 @@ struct fixture {
 	struct libvirtd daemon;
 	struct rk_world world;
 	struct rk_arena *arena;
-	char *image, *kernel;     /* files outside the pool */
+	struct rk_trace *trace;
+	char *image, *kernel, *trace_file; /* files outside the pool */
 	char *said;               /* progress, one line after the other */
 };
 
@@ -101,6 +102,7 @@ static void open_world(struct fixture *f)
 	OK(rk_store_commit(f->world.store, err));
 	OK(rk_store_snapshot(f->world.store, &f->world.site, err));
 	f->world.env.site = f->world.site;
+	f->world.env.trace = f->trace = rk_trace_open(f->trace_file);
 	f->world.jobs = 1;
 	f->world.progress = note_progress;
 	f->world.progress_ctx = f;
@@ -115,6 +117,7 @@ static int set_up(void **state)
 	libvirtd_start(&f->daemon);
 	f->image = rk_xasprintf("%s/disk.raw", f->daemon.home);
 	f->kernel = rk_xasprintf("%s/kernel", f->daemon.home);
+	f->trace_file = rk_xasprintf("%s/trace", f->daemon.home);
 	return 0;
 }
 
@@ -124,6 +127,7 @@ static int close_world(void **state)
 
 	rk_world_close(&f->world);
 	f->world = (struct rk_world){ 0 };
+	rk_trace_close(rk_steal(&f->trace));
 	return 0;
 }
 
@@ -135,6 +139,7 @@ static int tear_down(void **state)
 	rk_arena_free(f->arena);
 	free(f->image);
 	free(f->kernel);
+	free(f->trace_file);
 	free(f->said);
 	free(f);
 	return 0;
@@ -234,7 +239,7 @@ static void volumes_are_looked_into(struct fixture *f, const char *overlay)
 
 static void make_volumes(struct fixture *f, const char *vm, const char *image)
 {
-	static const struct rk_seed_file files[] = { { "meta-data", (char *)"instance-id: a\n" }, { "user-data", (char *)"#cloud-config\n" } };
+	static const struct rk_seed_file files[] = { { "meta-data", (char *)"instance-id: a\n" }, { "user-data", (char *)"#cloud-config\n# the private key\n" } };
 	struct rk_hv *hv = f->world.hv;
 	void *seed RK_CLEANUP_FREE = NULL;
 	struct stat st;
@@ -320,6 +325,18 @@ static void remove_guest(struct fixture *f, const char *vm)
 		assert_null(strstr(names[i], vm));
 }
 
+/* The trace shows what was sent, but for what is in a seed. */
+static void assert_nothing_told(struct fixture *f)
+{
+	char *text RK_CLEANUP_FREE = NULL;
+	size_t len;
+
+	OK(rk_file_read(f->trace_file, 1 << 20, &text, &len, err));
+	assert_non_null(strstr(text, "racksh-a-01-seed.iso"));
+	assert_non_null(strstr(text, "<domain "));
+	assert_null(strstr(text, "the private key"));
+}
+
 static void a_guest_boots_from_an_overlay_on_an_uploaded_image(void **state)
 {
 	struct fixture *f = *state;
@@ -334,6 +351,7 @@ static void a_guest_boots_from_an_overlay_on_an_uploaded_image(void **state)
 	start_guest(f, "a-01", "x86_64", image);
 	assert_guest_says(f, "a-01", "disk boots, mark Racksh\r\n");
 	remove_guest(f, "a-01");
+	assert_nothing_told(f);
 	/* The guest wrote to its overlay, if at all. */
 	assert_int_equal(run((const char *const[]){ "cmp", f->image, pool_file(f, "disk.raw"), NULL }), 0);
 }
