@@ -102,7 +102,12 @@ static void cordon(struct rk_call *call, const char *trays, const char *why, siz
 	const char *done = NULL;
 	RK_CLEANUP_ERR struct rk_err err = RK_ERR_INIT;
 
-	if (!own && !call->json && (call->yes || (isatty(STDIN_FILENO) && isatty(STDERR_FILENO))))
+	bool terminal = isatty(STDIN_FILENO) && isatty(STDERR_FILENO);
+
+	/* What was found stands on the screen before anybody is asked about it. */
+	if (!own && !call->json && !call->yes && terminal)
+		call->emit(call);
+	if (!own && !call->json && (call->yes || terminal))
 		asked = rk_app_confirm(call->app, rk_arena_printf(call->arena, "tray cordon %s --reason 'health: %s'", trays, why), call->yes, NULL) == 0;
 	if ((own || asked) && rk_health_cordon(call->world, trays, why, targets, asked, call->arena, &done, &err))
 		rk_out_note(call->out, "not cordoned: %s", err.message);

@@ -135,7 +135,33 @@ static void add_map(struct rk_str *out, const struct rk_report *r, const struct 
 	rk_str_add(out, "</table>\n<p class=\"dim\">&#10003; pass, ! warn, ? unknown, &#10007; fail, s silenced, empty: not asked</p>\n");
 }
 
-static void check_row(struct rk_str *out, const struct rk_check *c)
+static void evidence_link(struct rk_str *out, const char *evidence, const char *target, const char *text)
+{
+	rk_str_add(out, "<a href=\"");
+	add_html(out, evidence);
+	rk_str_addc(out, '/');
+	add_html(out, target);
+	rk_str_add(out, "/\">");
+	add_html(out, text);
+	rk_str_add(out, "</a>");
+}
+
+/* The raw answers behind a finding; of many targets the map has them all. */
+static void add_evidence(struct rk_str *out, const struct rk_check *c, const char *evidence)
+{
+	enum { LINKS_MAX = 8 };
+
+	if (!evidence || c->n_targets > LINKS_MAX)
+		return;
+	rk_str_add(out, "<br><small>evidence: ");
+	for (size_t i = 0; i < c->n_targets; i++) {
+		rk_str_add(out, i ? ", " : "");
+		evidence_link(out, evidence, c->targets[i], c->targets[i]);
+	}
+	rk_str_add(out, "</small>");
+}
+
+static void check_row(struct rk_str *out, const struct rk_check *c, const char *evidence)
 {
 	RK_CLEANUP_ARENA struct rk_arena *arena = rk_arena_new();
 	const char *silence = rk_report_silence_text(c, arena);
@@ -144,7 +170,9 @@ static void check_row(struct rk_str *out, const struct rk_check *c)
 	snprintf(count, sizeof(count), " (%zu)", c->n_targets);
 	rk_str_addf(out, "<tr><td class=\"%s\">%s%s</td><td>", c->verdict, silence ? "silenced " : "", silence ? c->silenced : c->verdict);
 	add_html(out, c->folded);
-	rk_str_addf(out, "%s</td>", count);
+	rk_str_add(out, count);
+	add_evidence(out, c, evidence);
+	rk_str_add(out, "</td>");
 	cell(out, c->id);
 	cell(out, c->value);
 	cell(out, c->expected);
@@ -184,7 +212,7 @@ static void add_trends(struct rk_str *out, const struct rk_report *r)
 	rk_str_add(out, "</ul>\n");
 }
 
-static void add_checks(struct rk_str *out, const struct rk_report *r, bool well)
+static void add_checks(struct rk_str *out, const struct rk_report *r, bool well, const char *evidence)
 {
 	size_t n = 0;
 
@@ -196,7 +224,7 @@ static void add_checks(struct rk_str *out, const struct rk_report *r, bool well)
 	rk_str_add(out, "<table><tr><th>verdict</th><th>where</th><th>check</th><th>measured</th><th>expected</th><th>threshold from</th><th>wanted, and what to do</th></tr>\n");
 	for (size_t i = 0; i < r->n_checks; i++) {
 		if (is_well(&r->checks[i]) == well)
-			check_row(out, &r->checks[i]);
+			check_row(out, &r->checks[i], well ? NULL : evidence);
 	}
 	rk_str_addf(out, "</table>%s\n", well ? "</details>" : "");
 }
@@ -206,8 +234,8 @@ void rk_report_html(struct rk_str *out, const struct rk_report *report, const st
 	add_head(out, report, head);
 	add_causes(out, report);
 	add_map(out, report, head);
-	add_checks(out, report, false);
+	add_checks(out, report, false, head->evidence);
 	add_trends(out, report);
-	add_checks(out, report, true);
+	add_checks(out, report, true, NULL);
 	rk_str_add(out, "</body></html>\n");
 }

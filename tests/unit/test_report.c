@@ -68,6 +68,17 @@ static void a_page_stands_alone_and_runs_nothing_that_hosts_say(void **state)
 	assert_non_null(strstr(rk_str_text(&out), "12.5 kW"));
 }
 
+static void a_finding_links_to_the_answers_behind_it(void **state)
+{
+	struct rk_str out RK_CLEANUP_STR = RK_STR_INIT, none RK_CLEANUP_STR = RK_STR_INIT;
+
+	(void)state;
+	rk_report_html(&out, &report, &head);
+	assert_non_null(strstr(rk_str_text(&out), "evidence: <a href=\"kept/a-02/\">a-02</a>"));
+	rk_report_html(&none, &report, &(struct rk_report_head){ "cluster a", NULL });
+	assert_null(strstr(rk_str_text(&none), "<a href"));
+}
+
 static void junit_counts_each_target_once_per_check(void **state)
 {
 	struct rk_str out RK_CLEANUP_STR = RK_STR_INIT;
@@ -172,6 +183,7 @@ int main(void)
 		cmocka_unit_test(seats_are_in_place_order_with_the_worst_check),
 		cmocka_unit_test(the_map_leaves_out_trays_that_were_not_asked),
 		cmocka_unit_test(a_page_stands_alone_and_runs_nothing_that_hosts_say),
+		cmocka_unit_test(a_finding_links_to_the_answers_behind_it),
 		cmocka_unit_test(junit_counts_each_target_once_per_check),
 		cmocka_unit_test(json_has_the_keys_scripts_rely_on),
 		cmocka_unit_test(kept_validations_tell_new_from_old_and_what_comes_and_goes),
