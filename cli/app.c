@@ -173,7 +173,7 @@ static int same_content(const struct rk_app *app, bool fresh, struct rk_err *err
 	if (fresh)
 		return rk_sim_note_source(app->world.sim, digest, err);
 	rk_sim_source(app->world.sim, kept);
-	if (*kept && strcmp(kept, digest) != 0 && !g->quiet && g->format != RK_FORMAT_JSON)
+	if (*kept && strcmp(kept, digest) != 0 && !app->importing && !g->quiet && g->format != RK_FORMAT_JSON)
 		fprintf(stderr, "racksh: warning: %s has changed, but %s holds site %s as of then\nhint: `site import %s` takes the changes over; "
 				"remove %s to start over\n", g->sim, g->sim_state, app->twin_site->name, g->sim, g->sim_state);
 	return 0;
@@ -447,6 +447,7 @@ static int run_command(struct rk_app *app, const struct rk_parsed *p, struct rk_
 	bool changes = changes_something(p) && !p->globals.dry_run;
 	int rc = allowed(p, err);
 
+	app->importing = strcmp(p->command->noun, "site") == 0 && rk_streq(p->command->verb, "import");
 	if (!rc && !(p->command->flags & RK_CMD_NO_STORE))
 		rc = rk_app_world(app, changes || ((p->command->flags & RK_CMD_RECORDS) && !p->globals.read_only), err);
 	if (!rc)

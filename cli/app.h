@@ -45,6 +45,7 @@ struct rk_app {
 	struct rk_clock *clock;
 	struct rk_site *twin_site;       /* what the twin was made from; outlives it */
 	bool opened, writable;
+	bool importing;                  /* the command that runs takes a site file over: nobody needs to be told that it changed */
 	struct rk_out last;              /* result of the last command that had one: `assert` */
 	bool have_last;
 	struct rk_stage stage;

@@ -307,6 +307,24 @@ static int unknown_word(struct parser *p, const char *what, const char *word, co
 	return RK_INVALID;
 }
 
+/* "delete" alone, or in front of its noun. False: no noun has such a verb. */
+static bool verb_first(struct parser *p, const char *word)
+{
+	enum { SHOWN = 4 };
+	struct rk_str all RK_CLEANUP_STR = RK_STR_INIT;
+	size_t n = 0;
+
+	for (const struct rk_noun *const *noun = rk_nouns; *noun; noun++)
+		for (size_t i = 0; i < (*noun)->n; i++)
+			if (rk_streq((*noun)->commands[i].verb, word) && n++ < SHOWN)
+				rk_str_addf(&all, "%s\"%s %s\"", n > 1 ? ", " : "", (*noun)->name, word);
+	if (!n)
+		return false;
+	rk_err_set(p->err, RK_INVALID, "unknown command \"%s\"", word);
+	rk_err_hint(p->err, "the noun comes first: %s%s", rk_str_text(&all), n > SHOWN ? ", ..." : "");
+	return true;
+}
+
 static int take_noun(struct parser *p, const char *word)
 {
 	const char *names[96];
@@ -319,6 +337,8 @@ static int take_noun(struct parser *p, const char *word)
 			p->ret->command = &p->noun->commands[0];
 		return 0;
 	}
+	if (verb_first(p, word))
+		return RK_INVALID;
 	for (const struct rk_noun *const *noun = rk_nouns; *noun && n < RK_ARRAY_SIZE(names); noun++)
 		names[n++] = (*noun)->name;
 	for (const struct rk_noun *const *noun = rk_shell_words; *noun && n < RK_ARRAY_SIZE(names); noun++)
