@@ -188,7 +188,7 @@ static int check_value(struct parser *p, const struct rk_argdef *def, const char
 {
 	uint64_t v;
 
-	if (def->type == RK_ARG_NUMBER && (!rk_parse_u64(value, &v) || v > 1000000000))
+	if ((def->type == RK_ARG_NUMBER || def->type == RK_ARG_OP) && (!rk_parse_u64(value, &v) || v > 1000000000))
 		return rk_err_set(p->err, RK_INVALID, "%s takes a whole number, not \"%s\"", def->name, value);
 	if (def->type == RK_ARG_ENUM && !enum_has(def->values, value)) {
 		rk_err_set(p->err, RK_INVALID, "\"%s\" is no %s", value, def->name);

@@ -15,7 +15,7 @@
 #include "inventory/base/file.h"
 #include "inventory/base/str.h"
 
-enum { HISTORY_MAX = 10000, SCRIPT_MAX = 1 << 20, NAMES_SHOWN = 12 };
+enum { HISTORY_MAX = 10000, SCRIPT_MAX = 1 << 20, NAMES_SHOWN = 12, OPS_OFFERED = 50 };
 
 /* readline calls back without a context. */
 static struct {
@@ -52,6 +52,26 @@ static const char *const *words_before(struct rk_arena *arena, int end, size_t *
 	return words;
 }
 
+/* Operations are no part of the snapshot: the newest come from the store, which is near. */
+static void offer_ops(const char *prefix, struct rk_candidates *found)
+{
+	struct rk_arena *arena RK_CLEANUP_ARENA = rk_arena_new();
+	struct rk_op_row *rows;
+	size_t n;
+
+	if (!shell.app->world.store || rk_store_op_list(shell.app->world.store, arena, &rows, &n, NULL))
+		return;
+	for (size_t i = 0; i < n && i < OPS_OFFERED; i++) {
+		char *id RK_CLEANUP_FREE = rk_xasprintf("%lld", (long long)rows[i].id);
+		bool alive = true;
+		if (!rk_starts_with(id, prefix))
+			continue;
+		if (strcmp(rows[i].state, "running") == 0)
+			rk_store_op_alive(shell.app->world.store, rows[i].id, &alive, NULL);
+		*rk_vec_push(found) = (struct rk_candidate){ rk_xstrdup(id), rk_xasprintf("%s (%s)", rows[i].command, alive ? rows[i].state : "resumable") };
+	}
+}
+
 static void collect(const char *prefix, int start, bool options_too, struct rk_candidates *found)
 {
 	struct rk_arena *arena RK_CLEANUP_ARENA = rk_arena_new();
@@ -59,6 +79,8 @@ static void collect(const char *prefix, int start, bool options_too, struct rk_c
 	const char *const *words = words_before(arena, start, &n);
 
 	rk_complete(&shell.app->lexicon, &shell.app->context, shell.app->world.site, words, n, prefix, options_too, found);
+	if (found->next && found->next->type == RK_ARG_OP)
+		offer_ops(prefix, found);
 }
 
 static char *next_match(const char *text, int state)

@@ -107,7 +107,7 @@ static const struct {
 	int (*about)(struct subject *s, const char *value, struct rk_err *err);
 } kinds[] = {
 	{ RK_ARG_CLUSTER, NULL, about_cluster }, { RK_ARG_SEL_VMS, NULL, about_vms },	{ RK_ARG_SEL_TRAYS, "power", about_power },
-	{ RK_ARG_TRAY, NULL, about_trays },	 { RK_ARG_TENANT, NULL, about_tenant }, { RK_ARG_NUMBER, "op", about_op },
+	{ RK_ARG_TRAY, NULL, about_trays },	 { RK_ARG_TENANT, NULL, about_tenant }, { RK_ARG_OP, NULL, about_op },
 	{ RK_ARG_SEL_TRAYS, NULL, about_trays },
 };
 

@@ -128,7 +128,7 @@ static int takeover(struct rk_call *call, struct rk_err *err)
 	return rc;
 }
 
-#define ID_ARG RK_ARGS({ .name = "ID", .type = RK_ARG_NUMBER, .required = true, .help = "number of the operation" })
+#define ID_ARG RK_ARGS({ .name = "ID", .type = RK_ARG_OP, .required = true, .help = "number of the operation" })
 #define COLUMNS                                                                                                                      \
 	{ "id", RK_COL_NUMBER }, { "command", RK_COL_TEXT }, { "state", RK_COL_TEXT }, { "by", RK_COL_TEXT }, { "started", RK_COL_TIME }
 #define SHOW_COLUMNS RK_COLUMNS(COLUMNS, { "detail", RK_COL_TEXT }, { "steps", RK_COL_JSON })
