@@ -368,7 +368,7 @@ static void site_file(struct rk_jw *w)
 		"infiniband~:[{name:s,driver:s,ssh~:s,url~:s,credentialsFile~:s,caFile~:s,partitionsFile~:s,pidFile~:s,pkeyPool~:s,rateGbps~:i,oversubscription~:n}],"
 		"racks:[{name:s,profile~:s,location~:s,powerKw~:n,clusterUuid~:s,nvlink~:%s,trays~:{!count~:i,absent~:any,spares~:i},tray~:%s}],"
 		"images~:[{name:s,volume~:s,arch~:s,format~:s,checksum~:s,kernel~:s,initrd~:s,cmdline~:s}],"
-		"tenants~:[{!name:s,quota~:{!vms~:i,pkeys~:i}}],sizes~:any,hooks~:any,health~:{!cordon~:ask|auto},versions~:any,bmc~:any}", ssh, bmc, manager, tray);
+		"tenants~:[{!name:s,quota~:{!vms~:i,pkeys~:i}}],sizes~:any,hooks~:any,facilityMeter~:{!command~:s,url~:s,credentialsFile~:s,caFile~:s},health~:{!cordon~:ask|auto},versions~:any,bmc~:any}", ssh, bmc, manager, tray);
 
 	one(w, "site file", NULL, text);
 }

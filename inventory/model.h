@@ -219,7 +219,7 @@ struct rk_site {
 	struct rk_network network;
 	const char *pool;            /* storage pool on the trays; "default" */
 	struct rk_hypervisor hypervisor;
-	const char *versions, *hooks, *bmc, *health; /* JSON objects as written, or NULL */
+	const char *versions, *hooks, *bmc, *health, *meter; /* JSON objects as written, or NULL */
 	const char *sizes;           /* JSON array of VM sizes of the site's own (vmspec reads it), or NULL */
 	struct rk_site_defaults {    /* `defaults` of the site file, placeholders kept; export leaves out what equals them */
 		const char *profile, *libvirt;

@@ -375,6 +375,7 @@ void rk_site_export(const struct rk_site *site, struct rk_str *out)
 	raw_key(&w, "versions", site->versions);
 	raw_key(&w, "hooks", site->hooks);
 	raw_key(&w, "health", site->health);
+	raw_key(&w, "facilityMeter", site->meter);
 	raw_key(&w, "sizes", site->sizes);
 	rk_jw_end(&w);
 	rk_str_addc(out, '\n');

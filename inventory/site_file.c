@@ -193,7 +193,8 @@ static void read_site(struct rk_reader *r, const struct rk_jnode *root)
 				   { "region", RK_JSTRING, false }, { "defaults", RK_JOBJECT, false }, { "infiniband", RK_JARRAY, false },
 				   { "racks", RK_JARRAY, true }, { "images", RK_JARRAY, false }, { "tenants", RK_JARRAY, false },
 				   { "network", RK_JOBJECT, false }, { "storage", RK_JOBJECT, false }, { "versions", RK_JOBJECT, false },
-				   { "hooks", RK_JOBJECT, false }, { "sizes", RK_JARRAY, false }, { "health", RK_JOBJECT, false })))
+				   { "hooks", RK_JOBJECT, false }, { "sizes", RK_JARRAY, false }, { "health", RK_JOBJECT, false },
+				   { "facilityMeter", RK_JOBJECT, false })))
 		return;
 	const struct rk_jnode *api = rk_jget(root, "apiVersion"), *kind = rk_jget(root, "kind");
 	if (rk_jstr(api) && strcmp(api->text, "racksh/v1") != 0)
@@ -209,6 +210,11 @@ static void read_site(struct rk_reader *r, const struct rk_jnode *root)
 	const char *cordon = rk_jstr(rk_jget(rk_jget(root, "health"), "cordon"));
 	if (cordon && strcmp(cordon, "ask") != 0 && strcmp(cordon, "auto") != 0)
 		rk_diag_at(&r->diags, rk_jget(rk_jget(root, "health"), "cordon"), RK_AT_VALUE, "\"cordon\" is \"ask\" or \"auto\"");
+	r->site->meter = rk_read_texts(r, rk_jget(root, "facilityMeter"), "\"facilityMeter\"",
+				    RK_FIELDS({ "command", RK_JSTRING, false }, { "url", RK_JSTRING, false }, { "credentialsFile", RK_JSTRING, false }, { "caFile", RK_JSTRING, false }));
+	const struct rk_jnode *meter = rk_jget(root, "facilityMeter");
+	if (r->site->meter && !rk_jget(meter, "command") == !rk_jget(meter, "url"))
+		rk_diag_at(&r->diags, meter, RK_AT_VALUE, "\"facilityMeter\" needs either \"command\" or \"url\"");
 	r->site->sizes = rk_site_read_sizes(&r->diags, rk_jget(root, "sizes"), r->arena);
 	read_defaults(r, rk_jget(root, "defaults"));
 	read_network(r, rk_jget(root, "network"));

@@ -98,6 +98,7 @@ static int read_site_row(void *ctx, const struct rk_db_row *row, struct rk_err *
 	s->sizes = text(r, row, 23);
 	s->defaults.ssh.jump = text(r, row, 24);
 	s->health = text(r, row, 25);
+	s->meter = text(r, row, 26);
 	return 0;
 }
 
@@ -451,7 +452,7 @@ static const struct {
 	rk_db_row_fn *fn;
 } queries[] = {
 	{ "SELECT name, region, pool, bridge, macvtap, user_net, addresses, gateway, dns, hv_libvirt, hv_qemu, hv_arch, hv_page_kib, versions,"
-	  " hooks, bmc, def_profile, def_libvirt, " SSH_CONF ", def_nvme, sizes, ssh_jump, health FROM site", read_site_row },
+	  " hooks, bmc, def_profile, def_libvirt, " SSH_CONF ", def_nvme, sizes, ssh_jump, health, meter FROM site", read_site_row },
 	{ "SELECT name FROM profiles ORDER BY pos", read_profile },
 	{ "SELECT name, " MANAGER ", partitions_file, pid_file, pkey_first, pkey_last, rate_gbps, oversubscription FROM fabrics ORDER BY pos",
 	  read_fabric },

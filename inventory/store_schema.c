@@ -134,7 +134,11 @@ static const char *const seventh[] = {
 	NULL,
 };
 
-const struct rk_migration rk_store_migrations[] = { { 1, first }, { 2, second }, { 3, third }, { 4, fourth }, { 5, fifth }, { 6, sixth }, { 7, seventh }, { 0, NULL } };
+/* The facility's power meter. */
+static const char *const eighth[] = { "ALTER TABLE site ADD COLUMN meter TEXT", NULL };
+
+const struct rk_migration rk_store_migrations[] = { { 1, first }, { 2, second }, { 3, third }, { 4, fourth }, { 5, fifth }, { 6, sixth }, { 7, seventh },
+						       { 8, eighth }, { 0, NULL } };
 
 const char *const rk_store_tables[] = { "meta",	   "site",	 "profiles",   "fabrics",	 "racks",	  "trays",	"gpus",
 					"hcas",	   "images",	 "tenants",    "marks",	 "clusters",	  "vms",	"gpu_alloc",

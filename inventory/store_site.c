@@ -164,7 +164,7 @@ static void write_site_row(struct rk_db_bulk *bulk, const struct rk_site *s, str
 	    RK_DB_S(n->addresses), RK_DB_S(n->gateway), RK_DB_S(join(arena, n->dns, n->n_dns)), RK_DB_S(h->libvirt), RK_DB_S(h->qemu), RK_DB_S(h->arch),
 	    RK_DB_I(h->page_kib), RK_DB_S(s->versions), RK_DB_S(s->hooks), RK_DB_S(s->bmc), RK_DB_S(s->defaults.profile),
 	    RK_DB_S(s->defaults.libvirt), SSH_VALUES(&s->defaults.ssh), RK_DB_S(join(arena, s->defaults.nvme, (size_t)s->defaults.n_nvme)),
-	    RK_DB_S(s->sizes), RK_DB_S(s->defaults.ssh.jump), RK_DB_S(s->health));
+	    RK_DB_S(s->sizes), RK_DB_S(s->defaults.ssh.jump), RK_DB_S(s->health), RK_DB_S(s->meter));
 }
 
 static void write_profiles(struct rk_db_bulk *bulk, const struct rk_site *s, struct rk_arena *arena, struct rk_err *err)
@@ -256,7 +256,7 @@ static const struct {
 	write_rows_fn *write;
 } parts[] = {
 	{ "site", "DELETE FROM site", "id, name, region, pool, bridge, macvtap, user_net, addresses, gateway, dns, hv_libvirt, hv_qemu, hv_arch,"
-	  " hv_page_kib, versions, hooks, bmc, def_profile, def_libvirt, " SSH_CONF ", def_nvme, sizes, ssh_jump, health", 27, write_site_row },
+	  " hv_page_kib, versions, hooks, bmc, def_profile, def_libvirt, " SSH_CONF ", def_nvme, sizes, ssh_jump, health, meter", 28, write_site_row },
 	{ "profiles", "DELETE FROM profiles", "pos, name", 2, write_profiles },
 	{ "fabrics", "DELETE FROM fabrics", "pos, name, " MANAGER ", partitions_file, pid_file, pkey_first, pkey_last, rate_gbps, oversubscription", 14,
 	  write_fabrics },

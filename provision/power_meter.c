@@ -2,8 +2,7 @@
 
 #include <math.h>
 
-/* A counter that did not move under load is too coarse for so short a time; one that went back began anew. */
-static double energy(const struct rk_bmc_reading *now, const struct rk_bmc_reading *before)
+double rk_power_interval_kwh(const struct rk_bmc_reading *now, const struct rk_bmc_reading *before)
 {
 	bool idle = now->watts == 0 && before->watts == 0;
 
@@ -16,7 +15,7 @@ static void add(struct rk_power_meter *m, const struct rk_bmc_reading *now, cons
 	m->unmetered += isnan(now->watts);
 	if (before) {
 		m->mean_kw += (now->watts + before->watts) / 2000;
-		m->interval_kwh += energy(now, before);
+		m->interval_kwh += rk_power_interval_kwh(now, before);
 	}
 }
 

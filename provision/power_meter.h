@@ -2,6 +2,10 @@
 #pragma once
 #include "provision/power.h"
 
+/* kWh of one meter between two readings. NAN: not known; a counter that did not move under load is too coarse for so short a time, and one that went
+ * back began anew. */
+double rk_power_interval_kwh(const struct rk_bmc_reading *now, const struct rk_bmc_reading *before);
+
 struct rk_power_meter {
 	int trays, on, off, unknown;      /* compute trays by power state */
 	int unmetered;                    /* without a power reading */

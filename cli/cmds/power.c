@@ -4,6 +4,7 @@
 
 #include "cli/cmds/common.h"
 #include "inventory/base/clock.h"
+#include "provision/facility.h"
 #include "provision/power_meter.h"
 
 /* ---- power show --------------------------------------------------------------------------------------------------------------------- */
@@ -220,8 +221,22 @@ static void note_rack(struct rk_call *call, int rack, const struct live *live, c
 	rk_out_note(call->out, "%s: %g of %g kW committed (%s)%s", site->racks[rack].name, rk_power_committed(site, rack), budget, limit, measured);
 }
 
+/* Of everything that was measured, if all of it was. */
+static int show_facility(struct rk_call *call, double it_kw, struct rk_err *err)
+{
+	double facility, pue;
+	int rc = rk_facility_read(call->world, it_kw, &facility, err);
+
+	pue = rk_pue(facility, it_kw);
+	if (isfinite(facility))
+		rk_cell_real(call->out, "facility_kw", facility);
+	if (isfinite(pue))
+		rk_cell_real(call->out, "pue", pue);
+	return rc;
+}
+
 /* The whole site: sums, and every rack. */
-static void show_site(struct rk_call *call, const struct live *live)
+static int show_site(struct rk_call *call, const struct live *live, struct rk_err *err)
 {
 	const struct rk_site *site = call->world->site;
 	double budget = 0, committed = 0, measured = 0;
@@ -247,6 +262,7 @@ static void show_site(struct rk_call *call, const struct live *live)
 	if (!isnan(measured))
 		rk_cell_real(call->out, "measured_kw", measured);
 	write_clusters(call, rk_cell_json(call->out, "clusters"), live);
+	return live->read ? show_facility(call, measured, err) : 0;
 }
 
 static void show_rack(struct rk_call *call, int rack, const struct live *live)
@@ -282,8 +298,12 @@ static int show(struct rk_call *call, struct rk_err *err)
 	if (!rc)
 		rc = read_live(call, racks, &live, err);
 	if (!rc) {
-		name ? show_rack(call, rack, &live) : show_site(call, &live);
-		rc = judge_reading(&live.now, err);
+		if (name)
+			show_rack(call, rack, &live);
+		else
+			rc = show_site(call, &live, err);
+		if (!rc)
+			rc = judge_reading(&live.now, err);
 	}
 	rk_power_now_clear(&live.now);
 	rk_power_now_clear(&live.before);
@@ -485,9 +505,11 @@ static const struct rk_command rows[] = {
 	  .options = RK_ARGS({ .name = "live", .type = RK_ARG_NONE, .help = "ask the BMCs: power, GPU modules, energy, leaks, coolant" },
 			     { .name = "for", .type = RK_ARG_TEXT, .help = "read twice with this time between (30s, 5m): mean kW and kWh of racks and clusters" }),
 	  .description = "Committed is the sum over allocated trays, by the size of the VM and the profile. Nothing is guessed: a sum with an unread part is null and "
-			 "\"unmetered\" says how many; kWh come from energy counters only.",
+			 "\"unmetered\" says how many; kWh come from energy counters only. With a facilityMeter in the site file also what the facility takes, and PUE "
+			 "where every tray and switch tray of the site was read.",
 	  .examples = RK_EXAMPLES("power show", "power show r01 --live -o json", "power show --for 30s"), .run = show,
 	  .columns = RK_COLUMNS({ "name", RK_COL_TEXT }, { "power_kw_budget", RK_COL_REAL }, { "power_kw_committed", RK_COL_REAL }, { "power_kw_free", RK_COL_REAL }, { "measured_kw", RK_COL_REAL },
+				{ "facility_kw", RK_COL_REAL }, { "pue", RK_COL_REAL },
 				{ "rack", RK_COL_JSON, .wide = true }, { "racks", RK_COL_JSON, .wide = true }, { "trays", RK_COL_JSON, .wide = true },
 				{ "clusters", RK_COL_JSON, .wide = true }) },
 	{ .noun = "power", .verb = "read", .summary = "read leak detectors and coolant from the BMCs and keep what they say", .list = true,

@@ -3,6 +3,8 @@
 #include "cli/cmds/common.h"
 #include "provision/health/report.h"
 #include "provision/health/run.h"
+#include "provision/facility.h"
+#include "provision/power_meter.h"
 
 static void as_json(struct rk_str *out, const struct rk_report *report, const struct rk_report_head *head)
 {
@@ -19,6 +21,31 @@ static const struct {
 	void (*write)(struct rk_str *out, const struct rk_report *report, const struct rk_report_head *head);
 } forms[] = { { "html", rk_report_html }, { "json", as_json }, { "junit", rk_report_junit } };
 
+/* PUE, where the site names a meter: of all racks, or not at all. */
+static int add_facility(struct rk_call *call, struct rk_report *report, struct rk_err *err)
+{
+	const struct rk_site *site = call->world->site;
+	struct rk_power_now now;
+	double it_kw = 0;
+
+	if (!site->meter)
+		return 0;
+	int rc = rk_power_read(call->world, NULL, RK_BMC_METERS, call->arena, &now, err);
+	for (size_t r = 0; !rc && r < site->n_racks; r++) {
+		bool *belongs = rk_arena_array(call->arena, site->n_trays + 1, sizeof(*belongs));
+		struct rk_power_meter m;
+		for (size_t t = 0; t < site->n_trays; t++)
+			belongs[t] = site->trays[t].rack == (int)r;
+		rk_power_sum(site, &now, NULL, 0, belongs, (int)r, &m);
+		it_kw += m.kw;
+	}
+	rk_power_now_clear(&now);
+	if (!rc)
+		rc = rk_facility_read(call->world, it_kw, &report->facility_kw, err);
+	report->pue = rk_pue(report->facility_kw, it_kw);
+	return rc;
+}
+
 /* Asks now, or judges what was kept. */
 static int measure(struct rk_call *call, int cluster, struct rk_report *report, struct rk_err *err)
 {
@@ -33,7 +60,8 @@ static int measure(struct rk_call *call, int cluster, struct rk_report *report, 
 	int *vms = rk_arena_array(call->arena, (size_t)c->n_vms, sizeof(*vms));
 	for (int i = 0; i < c->n_vms; i++)
 		vms[i] = c->first_vm + i;
-	return rk_validate(call->world, &opts, vms, (size_t)c->n_vms, call->arena, report, err);
+	int rc = rk_validate(call->world, &opts, vms, (size_t)c->n_vms, call->arena, report, err);
+	return rc ? rc : add_facility(call, report, err);
 }
 
 static int run_cluster(struct rk_call *call, struct rk_err *err)

@@ -66,6 +66,13 @@ static void power(void *ctx, const struct rk_jnode *root)
 		rk_metric_absent(m, "power.watts", "", "no reading");
 	if (rk_jdouble(rk_jget(limit, "AllowableMax"), &v))
 		rk_metric_number(m, "power.max_watts", "", v);
+	if (rk_jdouble(rk_jget(rk_jget(root, "EnergykWh"), "Reading"), &v))
+		rk_metric_number(m, "power.kwh", "", v);
+	static const char *const own[][2] = { { "module_watts", "power.module_watts" }, { "interval_seconds", "power.interval_seconds" },
+					      { "interval_kwh", "power.interval_kwh" }, { "mean_watts", "power.mean_watts" } };
+	for (size_t i = 0; i < RK_ARRAY_SIZE(own); i++)
+		if (rk_jdouble(rk_jget(rk_jget(root, "racksh"), own[i][0]), &v))
+			rk_metric_number(m, own[i][1], "", v);
 }
 
 void rk_parse_power(const struct rk_evidence *evidence, struct rk_metrics *ret)

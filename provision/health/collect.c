@@ -299,14 +299,15 @@ int rk_collect(struct rk_world *world, const struct rk_hprofile *profile, const 
 		job.arenas[i] = rk_arena_new();
 	}
 	announce(world, &plan, job.targets, n);
+	struct rk_meters *meters = rk_collect_meters(world, plan.level, vms, n, arena);
 	rk_fanout(n, world->jobs > 0 ? world->jobs : 64, collect_one, &job);
 	for (size_t i = 0; i < n; i++)
 		rk_arena_adopt(arena, job.arenas[i]);
 	free(job.arenas);
-	rk_collect_bmc(world, plan.level, vms, n, arena, job.targets);
 	if (rk_texts_have(plan.level, "ib-write-bw"))
 		rk_collect_pairs(world, vms, n, arena, job.targets);
 	rk_collect_nccl(world, plan.level, vms, n, arena, job.targets);
+	rk_collect_bmc(world, plan.level, vms, n, meters, arena, job.targets);
 	rk_str_clear(&plan.script);
 	*ret = job.targets;
 	return rk_health_recall(world, job.targets, n, arena, err);

@@ -95,7 +95,9 @@ struct rk_check {                         /* one row per check, verdict and valu
 };
 struct rk_report {
 	const char *verdict, *level, *profile;
-	double power_kw;                  /* of the targets' trays together; NAN: not all of them were read */
+	double power_kw, module_kw;       /* of the targets' trays and of their GPU modules together; NAN: not all of them were read */
+	double energy_seconds, energy_kwh, mean_kw; /* the same over the time that was measured; kWh from energy counters only */
+	double facility_kw, pue;          /* of the site, when it names a meter and all of it was read; NAN else. Set by who writes the report */
 	int64_t started_ms;               /* unix */
 	double seconds;
 	size_t targets;

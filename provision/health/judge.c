@@ -393,23 +393,33 @@ static void judge_rule(struct rk_judge *j, size_t r)
 	rk_judge_settle(j, r);
 }
 
-/* A sum with an unknown part is unknown. */
-static double power_of(const struct rk_judge *j)
+/* Sum over all targets; with an unknown part it is unknown. */
+static double sum_of(const struct rk_judge *j, const char *metric)
 {
-	double watts = 0;
+	double sum = 0;
 
 	for (size_t i = 0; i < j->n; i++) {
 		const struct rk_target_metrics *t = &j->targets[i];
 		const struct rk_metric *reading = NULL;
 		for (size_t e = 0; e < t->target->n_evidence && !reading; e++) {
-			if (!rk_metrics_range(&t->of[e], "power.watts", &reading) || reading->type != RK_METRIC_NUMBER)
+			if (!rk_metrics_range(&t->of[e], metric, &reading) || reading->type != RK_METRIC_NUMBER)
 				reading = NULL;
 		}
 		if (!reading)
 			return NAN;
-		watts += reading->number;
+		sum += reading->number;
 	}
-	return watts / 1000;
+	return sum;
+}
+
+/* The mean from energy counters where all have one, else from the readings at both ends. */
+static void add_energy(const struct rk_judge *j, struct rk_report *ret)
+{
+	ret->power_kw = sum_of(j, "power.watts") / 1000;
+	ret->module_kw = sum_of(j, "power.module_watts") / 1000;
+	ret->energy_seconds = j->n ? sum_of(j, "power.interval_seconds") / (double)j->n : NAN;
+	ret->energy_kwh = sum_of(j, "power.interval_kwh");
+	ret->mean_kw = isfinite(ret->energy_kwh) && ret->energy_seconds > 0 ? ret->energy_kwh / (ret->energy_seconds / 3600) : sum_of(j, "power.mean_watts") / 1000;
 }
 
 int rk_judge(const struct rk_hprofile *profile, const char *level, const struct rk_target *targets, size_t n, struct rk_arena *arena,
@@ -445,7 +455,8 @@ int rk_judge(const struct rk_hprofile *profile, const char *level, const struct 
 	ret->profile = rk_arena_strdup(arena, profile->name);
 	ret->targets = n;
 	ret->target_list = targets;
-	ret->power_kw = power_of(&j);
+	add_energy(&j, ret);
+	ret->facility_kw = ret->pue = NAN;
 	rk_judge_causes(&j, ret);
 	return 0;
 }

@@ -91,6 +91,24 @@ void rk_report_trends_json(struct rk_jw *w, const struct rk_report *r)
 	rk_jw_end(w);
 }
 
+/* Nothing is guessed: what was not measured is null. */
+static void write_energy(struct rk_jw *w, const struct rk_report *r)
+{
+	const struct {
+		const char *key;
+		double value;
+	} rows[] = { { "seconds", r->energy_seconds }, { "kwh", r->energy_kwh }, { "mean_kw", r->mean_kw }, { "gpu_module_kw", r->module_kw },
+		     { "facility_kw", r->facility_kw }, { "pue", r->pue } };
+
+	rk_jw_key(w, "energy");
+	rk_jw_object(w);
+	for (size_t i = 0; i < RK_ARRAY_SIZE(rows); i++) {
+		rk_jw_key(w, rows[i].key);
+		rk_jw_double(w, rows[i].value);
+	}
+	rk_jw_end(w);
+}
+
 const char *rk_report_trend_text(const struct rk_trend *t, struct rk_arena *arena)
 {
 	struct rk_str text RK_CLEANUP_STR = RK_STR_INIT;
@@ -114,6 +132,7 @@ void rk_report_json(struct rk_jw *w, const struct rk_report *r)
 	}
 	rk_jw_key(w, "power_kw");
 	rk_jw_double(w, r->power_kw);
+	write_energy(w, r);
 	rk_jw_key(w, "seconds");
 	rk_jw_double(w, r->seconds);
 	rk_jw_key(w, "targets");

@@ -44,6 +44,21 @@ static void cell(struct rk_str *out, const char *text)
 	rk_str_add(out, "</td>");
 }
 
+static void add_energy(struct rk_str *out, const struct rk_report *r)
+{
+	if (!isfinite(r->mean_kw))
+		return;
+	rk_str_addf(out, "<p class=\"dim\">Energy: ");
+	if (isfinite(r->energy_kwh))
+		rk_str_addf(out, "%.3f kWh in %.0f s, ", r->energy_kwh, r->energy_seconds);
+	rk_str_addf(out, "mean %.1f kW", r->mean_kw);
+	if (isfinite(r->module_kw))
+		rk_str_addf(out, ", GPU modules %.1f kW", r->module_kw);
+	if (isfinite(r->pue))
+		rk_str_addf(out, "; the facility takes %.1f kW, PUE %.2f", r->facility_kw, r->pue);
+	rk_str_add(out, "</p>\n");
+}
+
 static void add_head(struct rk_str *out, const struct rk_report *r, const struct rk_report_head *head)
 {
 	char started[32];
@@ -59,6 +74,7 @@ static void add_head(struct rk_str *out, const struct rk_report *r, const struct
 	if (isfinite(r->power_kw))
 		rk_str_addf(out, ", trays take %.1f kW", r->power_kw);
 	rk_str_add(out, "</p>\n");
+	add_energy(out, r);
 }
 
 static void add_causes(struct rk_str *out, const struct rk_report *r)

@@ -27,7 +27,11 @@ static struct rk_check checks[] = {
 	{ "ssh", "pass", "critical", "answers", "answers", "the target answers", NULL, NULL, true, all, 3, "a-[01-03]", NULL, NULL },
 };
 static const char *causes[] = { "GPU: a-02 on r02-t03: <b>" };
-static const struct rk_report report = { "fail", "quick", "p", 12.5, 1764489491000, 1.25, 3, targets, checks, 5, causes, 1, NULL, NULL, 0 };
+static const struct rk_report report = {
+	.verdict = "fail", .level = "quick", .profile = "p", .power_kw = 12.5, .module_kw = 9, .energy_seconds = 300, .energy_kwh = 1.05, .mean_kw = 12.6,
+	.facility_kw = 14, .pue = 1.12, .started_ms = 1764489491000, .seconds = 1.25, .targets = 3, .target_list = targets, .checks = checks, .n_checks = 5,
+	.root_causes = causes, .n_root_causes = 1,
+};
 static const struct rk_report_head head = { "cluster a", "kept" };
 
 static void seats_are_in_place_order_with_the_worst_check(void **state)
