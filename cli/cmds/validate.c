@@ -191,6 +191,11 @@ static int validate(struct rk_call *call, const int *vms, size_t n, struct rk_er
 
 	if (rc)
 		return rc;
+	/* What is there is shown; a verdict on a part of it is none on the cluster. */
+	if (*call->world->cancel) {
+		print(call, &report);
+		return rk_err_set(err, RK_CANCELLED, "cancelled: the verdict is of what had answered");
+	}
 	rc = finish(call, &report, err);
 	keep(call, call->world->site->vms[vms[0]].cluster, &report);
 	return rc;

@@ -107,7 +107,7 @@ static inline void sshd_start(struct sshd *s, const char *more)
 
 static inline void sshd_stop(struct sshd *s)
 {
-	static const char *const files[] = { "host", "user", "authorized", "config", "log", "known", "ca", "ca.pub", "guest", "guest.pub", "guest-cert.pub" };
+	static const char *const files[] = { "host", "user", "authorized", "config", "log", "known", "ca", "ca.pub", "guest", "guest.pub", "guest-cert.pub", "agent" };
 
 	if (!s->up)
 		return;

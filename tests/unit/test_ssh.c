@@ -257,6 +257,19 @@ static void make_pair(const char *name)
 	write_file(beside, line, 0600);
 }
 
+static int ran(const char *const *argv)
+{
+	int status = 1;
+	pid_t pid = fork();
+
+	if (pid == 0) {
+		execv(argv[0], (char *const *)argv);
+		_exit(127);
+	}
+	waitpid(pid, &status, 0);
+	return WIFEXITED(status) ? WEXITSTATUS(status) : -1;
+}
+
 /* The key alone is not authorised; its certificate, signed by an authority the server trusts, is. */
 static void a_certificate_beside_the_key_is_used(void **state)
 {
@@ -264,7 +277,6 @@ static void a_certificate_beside_the_key_is_used(void **state)
 	struct rk_ssh_target t = target();
 	struct rk_err err RK_CLEANUP_ERR = RK_ERR_INIT;
 	struct rk_ssh *ssh = NULL;
-	int status = 1;
 
 	(void)state;
 	if (!server.up || !me || access("/usr/bin/ssh-keygen", X_OK) != 0)
@@ -275,16 +287,44 @@ static void a_certificate_beside_the_key_is_used(void **state)
 	char *guest_pub RK_CLEANUP_FREE = rk_xasprintf("%s.pub", guest);
 	t.identity_file = guest;
 	open_fails(&t, NULL, "authentication");
-	pid_t pid = fork();
-	if (pid == 0) {
-		execl("/usr/bin/ssh-keygen", "ssh-keygen", "-q", "-s", ca, "-I", "test", "-n", me->pw_name, guest_pub, (char *)NULL);
-		_exit(127);
-	}
-	waitpid(pid, &status, 0);
-	assert_int_equal(status, 0);
+	assert_int_equal(ran((const char *const[]){ "/usr/bin/ssh-keygen", "-q", "-s", ca, "-I", "test", "-n", me->pw_name, guest_pub, NULL }), 0);
 	if (rk_ssh_open(&t, NULL, NULL, NULL, &ssh, &err))
 		fail_msg("%s", err.message);
 	rk_ssh_close(ssh);
+}
+
+/* An agent that holds other keys and a certificate first, as people's agents do. */
+static void an_agent_logs_in(void **state)
+{
+	struct rk_ssh_target t = target();
+	struct rk_err err RK_CLEANUP_ERR = RK_ERR_INIT;
+	struct rk_ssh *ssh = NULL;
+
+	(void)state;
+	if (!server.up || access("/usr/bin/ssh-agent", X_OK) != 0 || access("/usr/bin/ssh-add", X_OK) != 0)
+		skip();
+	char *at RK_CLEANUP_FREE = rk_xasprintf("%s/agent", server.dir), *guest RK_CLEANUP_FREE = rk_xasprintf("%s/guest", server.dir);
+	pid_t agent = fork();
+	if (agent == 0) {
+		(void)!freopen("/dev/null", "w", stdout);
+		execl("/usr/bin/ssh-agent", "ssh-agent", "-D", "-a", at, (char *)NULL);
+		_exit(127);
+	}
+	for (int i = 0; i < 200 && access(at, F_OK) != 0; i++)
+		usleep(20000);
+	const char *was = getenv("SSH_AUTH_SOCK");
+	char *kept RK_CLEANUP_FREE = was ? rk_xstrdup(was) : NULL;
+	setenv("SSH_AUTH_SOCK", at, 1);
+	assert_int_equal(ran((const char *const[]){ "/usr/bin/ssh-add", "-q", guest, NULL }), 0);
+	assert_int_equal(ran((const char *const[]){ "/usr/bin/ssh-add", "-q", server.client_key, NULL }), 0);
+	t.identity_file = NULL;
+	int rc = rk_ssh_open(&t, NULL, NULL, NULL, &ssh, &err);
+	rk_ssh_close(ssh);
+	kept ? setenv("SSH_AUTH_SOCK", kept, 1) : unsetenv("SSH_AUTH_SOCK");
+	kill(agent, SIGTERM);
+	waitpid(agent, NULL, 0);
+	if (rc)
+		fail_msg("%s", err.message);
 }
 
 static void a_wrong_user_key_names_the_phase(void **state)
@@ -414,6 +454,7 @@ int main(void)
 		cmocka_unit_test(an_authority_alone_is_refused_by_name),
 		cmocka_unit_test(the_time_for_all_of_it_ends_a_session),
 		cmocka_unit_test(a_certificate_beside_the_key_is_used),
+		cmocka_unit_test(an_agent_logs_in),
 		cmocka_unit_test(a_wrong_user_key_names_the_phase),
 		cmocka_unit_test(a_port_without_a_server_names_the_phase),
 		cmocka_unit_test(a_server_that_never_speaks_ends_at_the_deadline),

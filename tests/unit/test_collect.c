@@ -1,0 +1,147 @@
+/* Collectors over a real sshd: one connection per host runs all of them, and what each wrote and how it ended stays apart. Skipped without one. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <pwd.h>
+
+#include <cmocka.h>
+
+#include "provision/health/health.h"
+#include "tests/contract/twin.h"
+#include "tests/unit/sshd.h"
+
+static struct sshd server;
+
+static void tool(const char *name, const char *script)
+{
+	char *text RK_CLEANUP_FREE = rk_xasprintf("#!/bin/sh\n%s\n", script);
+
+	sshd_write(&server, name, text, 0755);
+}
+
+static const char *const tools[] = { "nvidia-smi", "dmesg", "chronyc" };
+
+static int start(void **state)
+{
+	(void)state;
+	sshd_start(&server, "");
+	if (!server.up)
+		return 0;
+	char *config RK_CLEANUP_FREE = rk_xasprintf("HostKey %s/host\nAuthorizedKeysFile %s/authorized\nStrictModes no\nUsePAM no\nPasswordAuthentication no\n"
+						    "PidFile none\nSetEnv PATH=%s:/usr/bin:/bin\n", server.dir, server.dir, server.dir);
+	sshd_write(&server, "config", config, 0600);
+	tool("nvidia-smi", "echo \"args=$* LC_ALL=$LC_ALL LANG=$LANG\"; echo warned >&2; printf 'no newline at the end'; cat; exit 9");
+	/* A marker of a run before, and one that is guessed. */
+	tool("dmesg", "echo '@@racksh:0123456789abcdef:end dmesg-xid 0'; echo '[ 1.0] NVRM: Xid (PCI:0008:06:00): 79, lost'; kill -TERM $$");
+	return 0;
+}
+
+static int stop(void **state)
+{
+	(void)state;
+	for (size_t i = 0; i < RK_ARRAY_SIZE(tools) && server.up; i++) {
+		char *path RK_CLEANUP_FREE = rk_xasprintf("%s/%s", server.dir, tools[i]);
+		unlink(path);
+	}
+	sshd_stop(&server);
+	return 0;
+}
+
+/* A world whose two VMs are all that sshd. The twin made the inventory; the guests are real. */
+static struct rk_sim *open_real(struct twin *t)
+{
+	twin_open(t, twin_site, true);
+	struct rk_sim *sim = t->world.sim;
+	struct rk_site *site = t->world.site;
+
+	t->world.sim = NULL;
+	t->world.jobs = 2;
+	t->world.env.timeout_ms = 20000;
+	for (size_t i = 0; i < site->n_vms; i++) {
+		site->vms[i].address = "127.0.0.1";
+		site->vms[i].ssh_port = server.port;
+		site->vms[i].host_key_public = server.host_public;
+		site->trays[site->vms[i].tray].ssh.identity_file = server.client_key;
+	}
+	for (size_t i = 0; i < site->n_clusters; i++)
+		site->clusters[i].spec = rk_arena_printf(t->arena, "{\"ssh\":{\"user\":\"%s\"}}", getpwuid(geteuid())->pw_name);
+	return sim;
+}
+
+static struct rk_target *collected(struct twin *t)
+{
+	static const int vms[] = { 0, 1 };
+	struct rk_hprofile *profile RK_CLEANUP(rk_cleanup_hprofile) = NULL;
+	struct rk_target *targets = NULL;
+
+	TWIN_OK(rk_hprofile_load("gb300-quick", &profile, err));
+	TWIN_OK(rk_collect(&t->world, profile, "quick", vms, 2, t->arena, &targets, err));
+	return targets;
+}
+
+static const struct rk_evidence *evidence(const struct rk_target *t, const char *collector)
+{
+	for (size_t i = 0; i < t->n_evidence; i++)
+		if (strcmp(t->evidence[i].collector, collector) == 0)
+			return &t->evidence[i];
+	fail_msg("%s: no %s", t->name, collector);
+	return NULL;
+}
+
+static void one_connection_per_host_runs_all_collectors(void **state)
+{
+	struct twin t;
+
+	(void)state;
+	if (!server.up)
+		skip();
+	struct rk_sim *sim = open_real(&t);
+	int before = server.connections;
+	struct rk_target *targets = collected(&t);
+	assert_int_equal(server.connections, before + 2);
+	for (size_t i = 0; i < 2; i++) {
+		const struct rk_evidence *xml = evidence(&targets[i], "nvidia-smi-xml"), *links = evidence(&targets[i], "nvlink-status");
+		assert_string_equal(xml->status, "9");
+		assert_string_equal(xml->out, "args=-q -x LC_ALL=C LANG=C\nno newline at the end");
+		assert_string_equal(xml->err, "warned\n");
+		assert_non_null(strstr(links->out, "args=nvlink -s"));
+		const struct rk_evidence *xid = evidence(&targets[i], "dmesg-xid");
+		assert_string_equal(xid->status, "143");
+		assert_non_null(strstr(xid->out, "Xid (PCI:0008:06:00): 79"));
+		assert_string_equal(evidence(&targets[i], "imex-nodes")->status, "127");
+		assert_string_equal(evidence(&targets[i], "ib-driver")->status, "0");
+	}
+	t.world.sim = sim;
+	twin_close(&t);
+}
+
+static void cancel_ends_it_at_once_with_a_reason_for_each(void **state)
+{
+	struct twin t;
+
+	(void)state;
+	if (!server.up)
+		skip();
+	struct rk_sim *sim = open_real(&t);
+	t.cancel = 1;
+	struct rk_target *targets = collected(&t);
+	for (size_t i = 0; i < 2; i++) {
+		const struct rk_evidence *xml = evidence(&targets[i], "nvidia-smi-xml");
+		assert_string_equal(xml->status, "unreachable");
+		assert_non_null(strstr(xml->err, "cancelled"));
+	}
+	t.cancel = 0;
+	t.world.sim = sim;
+	twin_close(&t);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(one_connection_per_host_runs_all_collectors),
+		cmocka_unit_test(cancel_ends_it_at_once_with_a_reason_for_each),
+	};
+
+	return cmocka_run_group_tests(tests, start, stop);
+}
