@@ -107,6 +107,9 @@ static bool read_table(struct answer *a, const char *line)
 		return true;
 	if (port->known)
 		return false;
+	/* Told to be unread: a second port with its GUID. */
+	if (port->why)
+		return true;
 	port->pkeys = rk_arena_array(a->arena, n + 1, sizeof(*words));
 	memcpy(port->pkeys, words, n * sizeof(*words));
 	port->n_pkeys = n;
@@ -122,7 +125,7 @@ static bool read_unread(struct answer *a, const char *line)
 		return false;
 	struct rk_ib_port *port = port_of(a, guid);
 	if (port)
-		port->why = rk_first_line(a->arena, line + used);
+		*port = (struct rk_ib_port){ .guid = guid, .why = rk_first_line(a->arena, line + used) };
 	return true;
 }
 

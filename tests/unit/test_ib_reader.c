@@ -197,6 +197,25 @@ static void with_a_hole_what_is_not_told_is_unknown_not_down(void **state)
 	}
 }
 
+static void a_guid_that_two_ports_have_is_unknown(void **state)
+{
+	static const char *const answers[] = {
+		"%N 1\ntable 0000000000000011 0.1 64 7fff\nunread 0000000000000011 two ports have this GUID\n%N end 1\n",
+		"%N 1\nunread 0000000000000011 two ports have this GUID\ntable 0000000000000011 0.1 64 7fff\n%N end 1\n",
+	};
+	struct host *h = *state;
+
+	for (size_t i = 0; i < RK_ARRAY_SIZE(answers); i++) {
+		struct rk_err err RK_CLEANUP_ERR = RK_ERR_INIT;
+		struct rk_ib_port ports[3];
+		h->says = answers[i];
+		assert_int_equal(tables(h, three, 3, ports, &err), 0);
+		assert_false(ports[0].known || ports[0].down);
+		assert_int_equal(ports[0].n_pkeys, 0);
+		assert_string_equal(ports[0].why, "two ports have this GUID");
+	}
+}
+
 static void an_answer_that_is_not_whole_is_none(void **state)
 {
 	static const char *const answers[] = {
@@ -425,6 +444,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test_setup_teardown(a_whole_answer_tells_every_port, start, stop),
 		cmocka_unit_test_setup_teardown(with_a_hole_what_is_not_told_is_unknown_not_down, start, stop),
+		cmocka_unit_test_setup_teardown(a_guid_that_two_ports_have_is_unknown, start, stop),
 		cmocka_unit_test_setup_teardown(an_answer_that_is_not_whole_is_none, start, stop),
 		cmocka_unit_test_setup_teardown(ways_that_do_not_work_are_not_tried_again, start, stop),
 		cmocka_unit_test_setup_teardown(all_tables_of_a_fabric_are_read_at_once, start, stop),

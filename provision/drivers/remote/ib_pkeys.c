@@ -1,6 +1,6 @@
 /* A program of its own, not a part of racksh: racksh sends it to the host of a subnet manager (provision/drivers/ib_reader.c), where it reads the P_Key
- * table of every HCA port of the fabric in one go. libibumad, which OpenSM needs, too, is
- * loaded when it runs; so it can be built without InfiniBand headers.
+ * table of every HCA port of the fabric in one go. libibumad, which OpenSM needs, too, is loaded when it runs; so it can be built without InfiniBand
+ * headers.
  *
  * usage: ib_pkeys NONCE                   all ports of the fabric
  *        ib_pkeys NONCE GUID:ROUTE ...    only these ports, each where a former reading saw it
@@ -10,7 +10,7 @@
  * that is up, a window of them in flight. Output, one line each, numbers in hex but the counts:
  *   NONCE 1                        first line; 1 is the version of this form
  *   table PORTGUID ROUTE CAP WORD... the table of CAP entries; those that are 0 are left out. ROUTE: the ports that lead there, "0.3.17" in decimal
- *   unread PORTGUID REASON         the port is there, its table was not read whole
+ *   unread PORTGUID REASON         the port is there, its table was not read whole, or it is there twice (then a table may be told, too)
  *   hole NODEGUID PORT REASON      what is behind this port of a switch was not seen
  *   fail REASON                    nothing can be read from here
  *   NONCE end TABLES               last line: without it the answer was cut
@@ -274,8 +274,10 @@ static void new_port(uint64_t guid, uint16_t cap, const struct route *route)
 {
 	static size_t size;
 
-	if (find(&r.ports, guid) >= 0)
+	if (find(&r.ports, guid) >= 0) {
+		printf("unread %016llx two ports have this GUID\n", (unsigned long long)guid);
 		return;
+	}
 	put(&r.ports, guid, r.n_tables);
 	r.tables = grow(r.tables, (size_t)r.n_tables, &size, sizeof(*r.tables));
 	struct table *t = &r.tables[r.n_tables];
