@@ -18,7 +18,7 @@ static const char read_script[] =
 	"cat \"$f\"\n";
 
 /* FILE OLD-SHA256 OLD-INODE NEW-SHA256 PIDFILE NONCE HUP(yes|no), the new text on standard input. The lock, the comparison and the rename
- * are one command, so two operators cannot overwrite each other. Also when nothing changes the file is compared and the signal sent: an
+ * are one command, so two operators cannot overwrite each other. Nothing is written when nothing changes: a full disk must not keep an undo from its end. Also when nothing changes the file is compared and the signal sent: an
  * earlier run may have died between rename and signal. */
 static const char write_script[] =
 	"f=$1 old=$2 inode=$3 new=$4 pid=$5 nonce=$6 hup=$7\n"
@@ -28,8 +28,10 @@ static const char write_script[] =
 	"sum() { sha256sum < \"$1\" | cut -d' ' -f1; }\n"
 	"umask 077\n"
 	"trap 'rm -f \"$t\"' EXIT\n"
-	"cat > \"$t\" || say write\n"
-	"[ \"$(sum \"$t\")\" = \"$new\" ] || say short\n"
+	"if [ \"$old\" != \"$new\" ]; then\n"
+	" cat > \"$t\" || say write\n"
+	" [ \"$(sum \"$t\")\" = \"$new\" ] || say short\n"
+	"fi\n"
 	"exec 9>> \"$f.lock\" || say lock\n"
 	"flock -w 20 9 || say lock\n"
 	"[ \"$(sum \"$f\")\" = \"$old\" ] && [ \"$(stat -L -c %i \"$f\")\" = \"$inode\" ] || say changed\n"

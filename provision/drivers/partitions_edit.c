@@ -220,6 +220,14 @@ static int check_change(const char *path, const struct rk_partitions *parts, con
 	return 0;
 }
 
+static bool has_ours(const struct rk_partitions *parts, uint16_t pkey)
+{
+	for (size_t i = 0; i < parts->n; i++)
+		if (parts->items[i].ours && parts->items[i].pkey == pkey)
+			return true;
+	return false;
+}
+
 static void splice(const char *text, size_t len, const struct rk_partitions *parts, const char *body, size_t body_len, struct rk_str *out)
 {
 	char *mark RK_CLEANUP_FREE = marker(body, body_len);
@@ -254,6 +262,10 @@ int rk_partitions_edit(const char *path, const char *text, size_t len, uint16_t 
 	qsort(change.members, n, sizeof(*members), cmp_member);
 	if ((rc = check_change(path, &parts, &change, err)) != 0)
 		return rc;
+	if (!n && !has_ours(&parts, pkey)) {
+		rk_str_addn(out, text, len);
+		return 0;
+	}
 	struct wanted *all = rk_arena_array(arena, parts.n + 1, sizeof(*all));
 	size_t count = collect(&parts, &change, arena, all);
 	for (size_t i = 0; i < count; i++) {

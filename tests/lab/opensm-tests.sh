@@ -12,7 +12,6 @@ pidfile=$(jq -r '.infiniband[0].pidFile // empty' "$lab/site.json")
 [ -n "$pidfile" ] || pidfile=$(dirname "$run")/opensm.pid
 
 hup() { kill -HUP "$(cat "$pidfile")"; }
-same_bytes() { cmp -s "$run" "$lab/good"; }
 # The next reading of all tables that is as wanted (0 passes, 7 is a breach) within ten seconds.
 verifies() {
 	local try code=1
@@ -27,14 +26,18 @@ verifies() {
 	return 1
 }
 
-# Cluster b is in the store, whole or in part: away with it, whatever is left to undo first.
-forget_b() {
-	local op
-	for op in $("$racksh" op list -o json | jq -r '.[] | select(.state as $s | ["done", "failed", "rolled-back", "cancelled"] | index($s) | not) | .id'); do
-		"$racksh" op rollback "$op" -y >"$lab/rollback" 2>&1
+# The next comparison of all keys with the ports' tables is as wanted (0: as they should be, 7: some are not) within ten seconds or so.
+key_is() {
+	local try code=1
+	for try in {1..20}; do
+		"$racksh" ib verify >"$lab/keys" 2>&1
+		code=$?
+		[ "$code" -eq "$1" ] && return 0
+		sleep 0.5
 	done
-	[ -z "$("$racksh" cluster list -o json | jq -r '.[] | select(.name == "b") | .name')" ] || "$racksh" cluster delete b -y >"$lab/delete" 2>&1
-	[ "$("$racksh" cluster list -o json | jq -r '.[].name')" = a ]
+	echo "after $try tries: $code"
+	cat "$lab/keys"
+	return 1
 }
 
 put_good() { cp "$lab/good" "$run.new" && mv "$run.new" "$run"; }
@@ -103,67 +106,18 @@ for n in {1..70}; do
 done >"$lab/many"
 row "seventy keys on a port" "$(cat "$lab/many")\n" 'more than 64 keys' 7 try
 
+# What follows changes the file without virtual machines: it is one from before, without the tenant's key, and `drift --fix` is the way back.
+{ printf 'Default=0x7fff : ALL=limited, ALL_SWITCHES=full, SELF=full ;\n' && printf '# %02000d\n' 0; } >"$lab/sm/stale.conf"
+lose_key() { cp "$lab/sm/stale.conf" "$run.new" && mv "$run.new" "$run" && hup && key_is 7; }
+
 # A disk that is full in the middle of the write: OpenSM's file stays as it is.
-printf '# %02000d\n' 0 >>"$run"
-cp "$run" "$lab/bad"
+check "disk full: the key is lost" 0 lose_key
 sed -i '2i ulimit -f 2' "$lab/sm/shell"
-check "disk full: the change fails" 1 "$racksh" cluster create "$lab/b1.json"
+check "disk full: the change fails" 1 "$racksh" drift --fix -y
 says "disk full: and says so" 'could not be written|did not arrive whole'
 sed -i '2d' "$lab/sm/shell"
-check "disk full: not a byte is changed" 0 cmp -s "$run" "$lab/bad"
-put_good
-hup
+check "disk full: not a byte is changed" 0 cmp -s "$run" "$lab/sm/stale.conf"
 check "disk full: isolation holds" 0 verifies 0
-check "disk full: b is gone" 0 forget_b
-
-# A signal that is never obeyed: the change is not seen, so it is taken back; the file that OpenSM finds when it wakes up is the former one.
-kill -STOP "$(cat "$pidfile")"
-"$racksh" cluster create "$lab/b1.json" >"$lab/out" 2>"$lab/err"
-kill -CONT "$(cat "$pidfile")"
-says "HUP lost: the change is not taken for done" 'does not hold what it should'
-check "HUP lost: isolation holds" 0 verifies 0
-check "HUP lost: b is gone" 0 forget_b
-check "HUP lost: the former file is in place" 0 same_bytes
-
-# Others edit the file while it is changed: theirs stays, and so does ours.
-( for _ in {1..200}; do cp "$run" "$run.other" && echo "# edited" >>"$run.other" && mv "$run.other" "$run"; sleep 0.1; done ) &
-editor=$!
-"$racksh" cluster create "$lab/b1.json" >"$lab/out" 2>"$lab/err"
-kill "$editor" 2>/dev/null
-wait "$editor" 2>/dev/null
-check "edited meanwhile: isolation holds" 0 verifies 0
-check "edited meanwhile: the edit is not lost" 0 grep -q '^# edited' "$run"
-check "edited meanwhile: the file is sound" 0 "$racksh" ib lint "$run"
-check "edited meanwhile: b is gone" 0 forget_b
-put_good
-hup
-
-# OpenSM dies before command number N on its host: whatever was done by then, isolation holds, with and without it, and afterwards all is undone.
-# shellcheck disable=SC2016 # expanded by the manager's shell
-hook='n=$(($(cat "${0%/*}/count") + 1)); echo "$n" >"${0%/*}/count"; [ "$n" -ne "$(cat "${0%/*}/deadly")" ] || kill -9 "$(cat "${0%/*}/opensm.pid")"'
-sed -i "2i $hook" "$lab/sm/shell"
-for nth in 1 2 3 4 5; do
-	echo 0 >"$lab/sm/count"
-	echo "$nth" >"$lab/sm/deadly"
-	"$racksh" cluster create "$lab/b1.json" >"$lab/out" 2>"$lab/err"
-	echo 0 >"$lab/sm/deadly"
-	kill -0 "$(cat "$pidfile")" 2>/dev/null || check "killed before command $nth: another one starts" 0 tests/lab/lab sm "$lab" start
-	check "killed before command $nth: isolation holds" 0 verifies 0
-	check "killed before command $nth: b is undone" 0 forget_b
-	check "killed before command $nth: the file is sound" 0 "$racksh" ib lint "$run"
-done
-sed -i '2d' "$lab/sm/shell"
-
-# A standby manager with a file from before takes over: the tenant's key is gone from the ports. That opens nothing, and is told.
-printf 'Default=0x7fff : ALL=limited, ALL_SWITCHES=full, SELF=full ;\n' >"$lab/sm/stale.conf"
-check "stale standby: the master dies" 0 tests/lab/lab sm "$lab" kill
-check "stale standby: it takes over" 0 tests/lab/lab sm "$lab" start stale.conf
-check "stale standby: isolation" 0 verifies 0
-check "stale standby: the lost key is told" 7 "$racksh" ib verify
-check "stale standby: it ends" 0 tests/lab/lab sm "$lab" kill
-check "stale standby: the right one is back" 0 tests/lab/lab sm "$lab" start
-check "stale standby: and isolation with it" 0 verifies 0
-check "stale standby: and the key" 0 "$racksh" ib verify
 
 # Without a manager there is nobody to find ports with: what was not read is unknown, neither broken nor fine.
 kill -9 "$(cat "$pidfile")"

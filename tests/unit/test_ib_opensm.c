@@ -455,6 +455,17 @@ static void every_mishap_leaves_a_whole_file_and_is_told(void **state)
 	}
 }
 
+/* What a full disk kept from being written needs no room to be undone. */
+static void taking_back_what_was_not_written_works_on_a_full_disk(void **state)
+{
+	struct fake *f = *state;
+
+	f->fault = DISK_FULL;
+	IB_RC(RK_FAILED, ib_set(&f->bench, 0x100, "ta", 0, 4, true, error));
+	IB_RC(0, ib_set(&f->bench, 0x100, "ta", 0, 0, true, error));
+	assert_int_equal(ib_members(&f->bench, 0x100), -1);
+}
+
 static void an_opened_fabric_is_closed_again(void **state)
 {
 	struct rk_err err RK_CLEANUP_ERR = RK_ERR_INIT;
@@ -599,6 +610,7 @@ int main(void)
 		cmocka_unit_test_setup_teardown(lines_near_the_limit_are_not_touched_and_ours_stay_short, start, stop),
 		cmocka_unit_test_setup_teardown(more_keys_than_a_port_has_room_for_are_refused, start, stop),
 		cmocka_unit_test(every_mishap_leaves_a_whole_file_and_is_told),
+		cmocka_unit_test_setup_teardown(taking_back_what_was_not_written_works_on_a_full_disk, start, stop),
 		cmocka_unit_test_setup_teardown(an_opened_fabric_is_closed_again, start, stop),
 		cmocka_unit_test_setup_teardown(all_managers_get_equal_bytes_and_only_the_master_is_told, start_two, stop),
 		cmocka_unit_test_setup_teardown(a_standby_manager_with_other_foreign_definitions_stops_the_change, start_two, stop),
