@@ -87,7 +87,7 @@ row "a shared service" "storage=0x0a00 : $free=full, $port=limited ;\n" '' 0
 row "an unknown port" "x=0x0a01, defmember=full : 0x5000e603ffff0001 ;\n" '' 0
 
 # Everything else that opens a fabric, or makes something else of a line than it says.
-row "an empty file" '1,$d' 'no definition|empty' 7
+row "an empty file" '1,99999d' 'no definition|empty' 7
 row "nothing but comments" 's/^[^#]/#&/' 'no definition' 7
 row "a line with only ;" ';\n' '' 7
 row "a header over two lines" 'x=0x0a02,\ndefmember=full : ALL ;\n' '' 7
@@ -118,6 +118,42 @@ says "disk full: and says so" 'could not be written|did not arrive whole'
 sed -i '2d' "$lab/sm/shell"
 check "disk full: not a byte is changed" 0 cmp -s "$run" "$lab/sm/stale.conf"
 check "disk full: isolation holds" 0 verifies 0
+
+# The tenant's key is back, whatever was left half done.
+mend() {
+	local op
+	for op in $("$racksh" op list -o json | jq -r '.[] | select(.state as $s | ["done", "failed", "rolled-back", "cancelled"] | index($s) | not) | .id'); do
+		"$racksh" op rollback "$op" -y
+	done
+	"$racksh" drift --fix -y && key_is 0
+}
+check "disk full: with room again all is well" 0 mend
+
+# A signal that is never obeyed: the change is not seen, so it is taken back; the file that OpenSM finds when it wakes up is the former one.
+check "HUP lost: the key is lost" 0 lose_key
+kill -STOP "$(cat "$pidfile")"
+check "HUP lost: the change fails" 1 "$racksh" drift --fix -y
+says "HUP lost: it is not taken for done" 'does not hold what it should'
+kill -CONT "$(cat "$pidfile")"
+check "HUP lost: isolation holds" 0 verifies 0
+check "HUP lost: the former file is in place" 0 cmp -s "$run" "$lab/sm/stale.conf"
+check "HUP lost: obeyed again, all is well" 0 mend
+
+# OpenSM dies before command number N on its host: isolation holds, with and without it, and another one finds a sound file.
+# shellcheck disable=SC2016 # expanded by the manager's shell
+hook='n=$(($(cat "${0%/*}/count") + 1)); echo "$n" >"${0%/*}/count"; [ "$n" -ne "$(cat "${0%/*}/deadly")" ] || kill -9 "$(cat "${0%/*}/opensm.pid")"'
+for nth in 4 6; do
+	check "killed before command $nth: the key is lost" 0 lose_key
+	echo 0 >"$lab/sm/count"
+	echo "$nth" >"$lab/sm/deadly"
+	sed -i "2i $hook" "$lab/sm/shell"
+	check "killed before command $nth: the change is not taken for done" 6 "$racksh" drift --fix -y
+	sed -i '2d' "$lab/sm/shell"
+	check "killed before command $nth: another one starts" 0 tests/lab/lab sm "$lab" start
+	check "killed before command $nth: isolation holds" 0 verifies 0
+	check "killed before command $nth: the file is sound" 0 "$racksh" ib lint "$run"
+	check "killed before command $nth: all is well again" 0 mend
+done
 
 # Without a manager there is nobody to find ports with: what was not read is unknown, neither broken nor fine.
 kill -9 "$(cat "$pidfile")"
