@@ -74,7 +74,7 @@ static const char error_shape[] = "{!error:{!code:i,class:failed|invalid|partial
 /* The plan of a change that places nothing; one that does prints what `cluster plan` prints. */
 static const char dry_run_shape[] = "{feasible:b?,steps:" STEPS "}";
 
-static const char manager[] = "{!driver:s,ssh~:s,url~:s,credentialsFile~:s,caFile~:s}";
+static const char manager[] = "{!driver:s,ssh~:s,url~:s,credentialsFile~:s,caFile~:s,release~:default|tray}";
 
 const char *rk_schema_shape_name(size_t i)
 {

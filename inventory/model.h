@@ -13,7 +13,8 @@
 #include "inventory/base/nodeset.h"
 
 enum { RK_NONE = -1, RK_RAILS_MAX = 8, RK_GPUS_MAX = 8, RK_NVME_MAX = 8 };
-enum { RK_NVL_DEFAULT = 32766, RK_PKEY_DEFAULT = 0x7fff };
+/* RK_NVL_TRAYS + number of the tray: id of the partition of one tray, where ids are not the network's choice; those below are the clusters'. */
+enum { RK_NVL_TRAYS = 32700, RK_NVL_DEFAULT = 32766, RK_PKEY_DEFAULT = 0x7fff };
 
 /* What a rack kind fixes (inventory/profiles/NAME.json; values, units and sources there). */
 struct rk_profile {
@@ -73,6 +74,7 @@ struct rk_rack {
 	double power_kw;             /* budget */
 	const char *cluster_uuid;    /* NVLink domain; NULL = unknown */
 	struct rk_manager nvlink;
+	bool nvl_per_tray;           /* GPUs that no cluster has are in a partition of their tray, not in Default (nvlink.release) */
 	int first_tray, n_trays;     /* in trays[], in tray number order; absent trays have no entry */
 	int spares;                  /* healthy trays to keep free */
 	const char *cordon;          /* reason, or NULL */

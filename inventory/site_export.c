@@ -294,6 +294,7 @@ static void export_rack(struct rk_jw *w, const struct rk_site *site, const struc
 		rk_jw_key(w, "nvlink");
 		rk_jw_object(w);
 		export_manager(w, &rack->nvlink);
+		text_key(w, "release", rack->nvl_per_tray ? "tray" : NULL);
 		rk_jw_end(w);
 	}
 	rk_jw_key(w, "trays");

@@ -298,7 +298,7 @@ static const char *cluster_uuid_of(struct rk_reader *r, const struct rk_jnode *n
 
 static void read_rack(struct rk_reader *r, const struct rk_rack_entry *entry, int index)
 {
-	static const char *const drivers[] = { "nvos", "nmxm", "sim" };
+	static const char *const drivers[] = { "nvos", "nmxm", "sim" }, *const releases[] = { "default", "tray" };
 	struct rk_rack *rack = &r->site->racks[index];
 	const struct rk_jnode *profile = rk_jget(entry->node, "profile"), *nvlink = rk_jget(entry->node, "nvlink");
 	const struct rk_place_values v = { entry->name, NULL, 0 };
@@ -311,7 +311,9 @@ static void read_rack(struct rk_reader *r, const struct rk_rack_entry *entry, in
 	rack->profile = profile_of(r, profile ? profile : entry->node, rk_jstr(profile) ? profile->text : r->site->defaults.profile);
 	if (nvlink && rk_diag_fields(&r->diags, nvlink, "\"nvlink\"",
 				     RK_FIELDS({ "driver", RK_JSTRING, true }, { "ssh", RK_JSTRING, false }, { "url", RK_JSTRING, false },
-					    { "credentialsFile", RK_JSTRING, false }, { "caFile", RK_JSTRING, false }))) {
+					    { "credentialsFile", RK_JSTRING, false }, { "caFile", RK_JSTRING, false }, { "release", RK_JSTRING, false }))) {
+		rk_read_word(r, rk_jget(nvlink, "release"), "place for released GPUs", releases, RK_ARRAY_SIZE(releases));
+		rack->nvl_per_tray = rk_streq(rk_jstr(rk_jget(nvlink, "release")), "tray");
 		rk_read_word(r, rk_jget(nvlink, "driver"), "driver", drivers, RK_ARRAY_SIZE(drivers));
 		rk_read_manager(r, nvlink, &v, &rack->nvlink);
 	}

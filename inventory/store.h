@@ -100,7 +100,10 @@ int rk_store_vm_host_key(struct rk_store *store, const char *vm, char **ret, str
 /* The guest was seen with its key: the private half is no longer needed here. */
 int rk_store_clear_vm_host_key(struct rk_store *store, const char *vm, struct rk_err *err);
 int rk_store_add_nvl_partition(struct rk_store *store, const char *rack, int id, const char *cluster, const char *name, struct rk_err *err);
-int rk_store_remove_nvl_partition(struct rk_store *store, const char *rack, int id, struct rk_err *err);
+/* The network gave the cluster's partition in that rack another id than the planned one. Another cluster's row of that id, which cannot be on the
+ * network, takes the planned one in exchange. */
+int rk_store_give_nvl_id(struct rk_store *store, const char *rack, const char *name, int id, struct rk_err *err);
+int rk_store_remove_nvl_partition(struct rk_store *store, const char *rack, const char *cluster, struct rk_err *err);
 int rk_store_add_ib_partition(struct rk_store *store, const char *fabric, uint16_t pkey, const char *cluster, const char *name, bool full,
 			      struct rk_err *err);
 int rk_store_remove_ib_partition(struct rk_store *store, const char *fabric, uint16_t pkey, struct rk_err *err);

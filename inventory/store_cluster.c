@@ -479,12 +479,47 @@ int rk_store_add_nvl_partition(struct rk_store *store, const char *rack, int id,
 	return rk_store_part(store, own, rc, err);
 }
 
-int rk_store_remove_nvl_partition(struct rk_store *store, const char *rack, int id, struct rk_err *err)
+/* Ids stay unique at every moment: the row that is in the way waits at a number that nobody has. */
+static int exchange_ids(struct rk_store *store, const char *rack, const char *name, int id, struct rk_err *err)
 {
-	char *label RK_CLEANUP_FREE = rk_xasprintf("%s/%d", rack, id);
-	const struct rk_db_value args[] = { RK_DB_S(rack), RK_DB_I(id) };
+	int64_t old = 0, aside = 0;
+	const struct rk_db_value mine[] = { RK_DB_S(rack), RK_DB_S(name) };
+	int rc = rk_db_one_int(store->db, "SELECT id FROM nvl_partitions WHERE rack = ? AND name = ?", mine, 2, 0, &old, err);
 
-	return change_one(store, "NVLink partition", label, "deletion", "DELETE FROM nvl_partitions WHERE rack = ? AND id = ?", args, 2, err);
+	if (!rc && !old)
+		rc = rk_err_set(err, RK_NOT_FOUND, "rack \"%s\" has no NVLink partition \"%s\" in the store", rack, name);
+	if (rc || old == id)
+		return rc;
+	rc = rk_db_one_int(store->db, "SELECT MIN(p.id) + 1 FROM nvl_partitions p WHERE p.rack = ? AND NOT EXISTS"
+				      " (SELECT 1 FROM nvl_partitions q WHERE q.rack = p.rack AND q.id = p.id + 1)", mine, 1, 0, &aside, err);
+	if (!rc)
+		rc = rk_db_exec(store->db, err, "UPDATE nvl_partitions SET id = ? WHERE rack = ? AND id = ?", RK_DB_I(aside), RK_DB_S(rack), RK_DB_I(id));
+	if (!rc)
+		rc = rk_db_exec(store->db, err, "UPDATE nvl_partitions SET id = ? WHERE rack = ? AND id = ?", RK_DB_I(id), RK_DB_S(rack), RK_DB_I(old));
+	return rc ? rc : rk_db_exec(store->db, err, "UPDATE nvl_partitions SET id = ? WHERE rack = ? AND id = ?", RK_DB_I(old), RK_DB_S(rack), RK_DB_I(aside));
+}
+
+int rk_store_give_nvl_id(struct rk_store *store, const char *rack, const char *name, int id, struct rk_err *err)
+{
+	bool own;
+
+	if (id < 1 || id >= RK_NVL_DEFAULT)
+		return rk_err_set(err, RK_INVALID, "NVLink partition id %d is not between 1 and %d", id, RK_NVL_DEFAULT - 1);
+	int rc = rk_store_join(store, &own, err);
+	if (!rc) {
+		rk_store_what(store, "NVLink partition %s/%d: the id that the network gave to %s", rack, id, name);
+		rc = exchange_ids(store, rack, name, id, err);
+	}
+	return rk_store_part(store, own, rc, err);
+}
+
+int rk_store_remove_nvl_partition(struct rk_store *store, const char *rack, const char *cluster, struct rk_err *err)
+{
+	char *label RK_CLEANUP_FREE = rk_xasprintf("%s of rack %s", cluster, rack);
+	const struct rk_db_value args[] = { RK_DB_S(rack), RK_DB_S(cluster) };
+
+	return change_one(store, "NVLink partition", label, "deletion",
+			  "DELETE FROM nvl_partitions WHERE rack = ? AND cluster = (SELECT id FROM clusters WHERE name = ?)", args, 2, err);
 }
 
 int rk_store_add_ib_partition(struct rk_store *store, const char *fabric, uint16_t pkey, const char *cluster, const char *name, bool full,

@@ -7,7 +7,7 @@
 
 /* Free numbers of the pools: pure functions of a snapshot. The constraints of the store still decide. */
 
-enum { NVL_FIRST = 1, NVL_LAST = RK_NVL_DEFAULT - 1, ADDRESS_FIRST = 10, ADDRESS_SPAN_BITS = 24 };
+enum { NVL_FIRST = 1, NVL_LAST = RK_NVL_TRAYS, ADDRESS_FIRST = 10, ADDRESS_SPAN_BITS = 24 };
 
 int rk_store_free_pkey(const struct rk_site *site, int fabric, uint16_t *ret, struct rk_err *err)
 {

@@ -154,6 +154,7 @@ static int read_rack(void *ctx, const struct rk_db_row *row, struct rk_err *err)
 	rack->spares = (int)rk_db_int(row, 11);
 	rack->cordon = text(r, row, 12);
 	rack->versions = text(r, row, 13);
+	rack->nvl_per_tray = rk_db_int(row, 14) != 0;
 	return rc;
 }
 
@@ -456,7 +457,7 @@ static const struct {
 	{ "SELECT name FROM profiles ORDER BY pos", read_profile },
 	{ "SELECT name, " MANAGER ", partitions_file, pid_file, pkey_first, pkey_last, rate_gbps, oversubscription FROM fabrics ORDER BY pos",
 	  read_fabric },
-	{ "SELECT r.name, location, profile, power_kw, cluster_uuid, " MANAGER ", spares, m.reason, versions FROM racks r"
+	{ "SELECT r.name, location, profile, power_kw, cluster_uuid, " MANAGER ", spares, m.reason, versions, nvl_per_tray FROM racks r"
 	  " LEFT JOIN marks m ON m.kind = 'rack' AND m.name = r.name AND m.mark = 'cordon' ORDER BY pos", read_rack },
 	{ "SELECT r.pos, m.reason FROM marks m JOIN racks r ON r.name = m.name WHERE m.kind = 'rack' AND m.mark = 'coolant'", read_coolant },
 	{ "SELECT name, rack, number, slot, libvirt_uri, serial, " SSH_CONF ", ssh_host, nvme, bmc, ssh_jump FROM trays ORDER BY pos", read_tray },

@@ -188,7 +188,7 @@ static void write_racks(struct rk_db_bulk *bulk, const struct rk_site *s, struct
 	for (size_t i = 0; i < s->n_racks; i++) {
 		const struct rk_rack *r = &s->racks[i];
 		ROW(RK_DB_I(i), RK_DB_S(r->name), RK_DB_S(r->location), RK_DB_I(r->profile), RK_DB_D(r->power_kw), RK_DB_S(r->cluster_uuid),
-		    MANAGER_VALUES(arena, &r->nvlink), RK_DB_I(r->spares), RK_DB_S(r->versions));
+		    MANAGER_VALUES(arena, &r->nvlink), RK_DB_I(r->spares), RK_DB_S(r->versions), RK_DB_I(r->nvl_per_tray));
 	}
 }
 
@@ -260,7 +260,7 @@ static const struct {
 	{ "profiles", "DELETE FROM profiles", "pos, name", 2, write_profiles },
 	{ "fabrics", "DELETE FROM fabrics", "pos, name, " MANAGER ", partitions_file, pid_file, pkey_first, pkey_last, rate_gbps, oversubscription", 14,
 	  write_fabrics },
-	{ "racks", "DELETE FROM racks", "pos, name, location, profile, power_kw, cluster_uuid, " MANAGER ", spares, versions", 14, write_racks },
+	{ "racks", "DELETE FROM racks", "pos, name, location, profile, power_kw, cluster_uuid, " MANAGER ", spares, versions, nvl_per_tray", 15, write_racks },
 	{ "trays", "DELETE FROM trays", "pos, name, rack, number, slot, libvirt_uri, serial, " SSH_CONF ", ssh_host, nvme, bmc, ssh_jump", 15, write_trays },
 	{ "gpus", "DELETE FROM gpus", "pos, tray, idx, module_id, pci, serial, uuid, guid", 8, write_gpus },
 	{ "hcas", "DELETE FROM hcas", "pos, tray, rail, fabric, pci, guid", 6, write_hcas },

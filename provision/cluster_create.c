@@ -201,7 +201,7 @@ static int reserve(struct rk_world *world, const struct rk_change *change, int64
 		rc = rk_reserve_vm(world, l, &l->members[i], 1, err);
 	for (size_t r = 0; !rc && r < l->site->n_racks; r++)
 		if (l->nvl_ids[r])
-			rc = rk_store_add_nvl_partition(world->store, l->site->racks[r].name, l->nvl_ids[r], spec->name, spec->name, err);
+			rc = rk_store_add_nvl_partition(world->store, l->site->racks[r].name, l->nvl_ids[r], spec->name, l->nvl_names[r], err);
 	if (!rc && l->fabric >= 0)
 		rc = rk_store_add_ib_partition(world->store, l->site->fabrics[l->fabric].name, l->pkey, spec->name, spec->name, l->full, err);
 	return rc ? rc : rk_store_set_cluster_state(world->store, spec->name, RK_CLUSTER_BUILDING, op, err);

@@ -21,7 +21,10 @@ struct rk_layout {
 	uint16_t pkey;
 	bool full;
 	int *nvl_ids;                     /* partition per rack of the site; 0 = the cluster has none there */
+	const char **nvl_names;           /* what the switches call it, per rack; unique there */
 };
+/* A name for a new partition of the cluster: the cluster's, unless one of that name is there since another cluster was renamed. In the arena. */
+const char *rk_free_nvl_name(const struct rk_site *site, int rack, const char *cluster, struct rk_arena *arena);
 /* Of a cluster that exists: every VM is a member, in number order. */
 void rk_layout_of_cluster(const struct rk_site *site, const struct rk_cluster *c, struct rk_arena *arena, struct rk_layout *ret);
 /* n new VMs on these trays, numbered from `first`, with free addresses (NULL when there is none). */

@@ -34,13 +34,17 @@ static int check_spec(const struct rk_site *site, const struct rk_spec *spec, co
 static int choose_ids(const struct rk_site *site, const struct rk_spec *spec, const struct rk_placement *p, struct rk_layout *l, struct rk_err *err)
 {
 	int *ids = rk_arena_array(l->arena, site->n_racks, sizeof(*ids)), rc = 0;
+	const char **names = rk_arena_array(l->arena, site->n_racks, sizeof(*names));
 
 	for (size_t i = 0; i < p->n_trays && !rc; i++) {
 		int rack = site->trays[p->trays[i]].rack;
-		if (!ids[rack] && site->profiles[site->racks[rack].profile].switch_trays)
-			rc = rk_store_free_nvl_id(site, rack, &ids[rack], err);
+		if (ids[rack] || !site->profiles[site->racks[rack].profile].switch_trays)
+			continue;
+		rc = rk_store_free_nvl_id(site, rack, &ids[rack], err);
+		names[rack] = rk_free_nvl_name(site, rack, spec->name, l->arena);
 	}
 	l->nvl_ids = ids;
+	l->nvl_names = names;
 	l->fabric = site->n_fabrics ? site->hcas[site->trays[p->trays[0]].first_hca].fabric : RK_NONE;
 	l->pkey = (uint16_t)spec->infiniband.pkey;
 	if (!rc && l->fabric >= 0 && !l->pkey)

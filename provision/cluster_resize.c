@@ -29,16 +29,14 @@ static int each_vm(struct rk_world *world, const struct rk_jnode *params, struct
 	return rc;
 }
 
-/* "partitions": [{rack, id}] that come with, or go with, the VMs. */
+/* "partitions": [{rack}] that come with, or go with, the VMs. */
 static int drop_partitions(struct rk_world *world, const struct rk_jnode *params, struct rk_err *err)
 {
 	int rc = 0;
 
 	RK_JEACH(it, rk_jget(params, "partitions")) {
-		uint64_t id = 0;
-		rk_ju64(rk_jget(it, "id"), &id);
 		if (!rc)
-			rc = rk_store_remove_nvl_partition(world->store, rk_jstr(rk_jget(it, "rack")), (int)id, err);
+			rc = rk_store_remove_nvl_partition(world->store, rk_jstr(rk_jget(it, "rack")), rk_jstr(rk_jget(params, "cluster")), err);
 	}
 	return rc;
 }
@@ -153,6 +151,7 @@ static int add_ids(const struct rk_site *site, struct resize *z, struct rk_err *
 			continue;
 		rc = rk_store_free_nvl_id(site, rack, &z->new_ids[rack], err);
 		z->l.nvl_ids[rack] = z->new_ids[rack];
+		z->l.nvl_names[rack] = rk_free_nvl_name(site, rack, z->l.cluster, z->l.arena);
 	}
 	return rc;
 }
@@ -341,8 +340,6 @@ static const char *params_of(const struct resize *z, const char *type)
 		rk_jw_object(&w);
 		rk_jw_key(&w, "rack");
 		rk_jw_str(&w, z->l.site->racks[r].name);
-		rk_jw_key(&w, "id");
-		rk_jw_i64(&w, z->new_ids[r]);
 		rk_jw_end(&w);
 	}
 	rk_jw_end(&w);
@@ -366,7 +363,7 @@ static int reserve_more(struct rk_world *world, const struct rk_change *change, 
 		rc = rk_reserve_vm(world, l, &l->members[i], 1, err);
 	for (size_t r = 0; !rc && r < l->site->n_racks; r++)
 		if (z->new_ids[r])
-			rc = rk_store_add_nvl_partition(world->store, l->site->racks[r].name, z->new_ids[r], l->cluster, l->cluster, err);
+			rc = rk_store_add_nvl_partition(world->store, l->site->racks[r].name, z->new_ids[r], l->cluster, l->nvl_names[r], err);
 	return rc;
 }
 

@@ -49,7 +49,7 @@ static void nvl_params(const struct rk_layout *l, int rack, struct rk_str *out)
 	rk_jw_object(&w);
 	pair_str(&w, "rack", l->site->racks[rack].name);
 	pair_int(&w, "id", l->nvl_ids[rack]);
-	pair_str(&w, "name", l->cluster);
+	pair_str(&w, "name", l->nvl_names[rack]);
 	pair_str(&w, "resiliency", l->resiliency);
 	pair_int(&w, "multicast", l->multicast);
 	rk_jw_key(&w, "gpus");
@@ -136,7 +136,10 @@ void rk_add_build(struct rk_plan *plan, const struct rk_layout *l, int *last)
 		checks[i] = rk_add_vm_step(plan, "vm.preflight", l->members[i].vm, NULL, NULL, 0);
 	size_t n_fabric = add_partitions(plan, l, checks, deps);
 	for (size_t i = 0; i < l->n; i++) {
-		int at = rk_add_vm_step(plan, "vm.volumes", l->members[i].vm, NULL, &checks[i], 1);
+		/* Where the network gives ids, what is made for the VM names one only after it was given. */
+		bool given = rk_nvl_gives_ids(l->site, l->site->trays[l->members[i].tray].rack);
+		int at = given ? rk_add_vm_step(plan, "vm.volumes", l->members[i].vm, NULL, deps, n_fabric) :
+				 rk_add_vm_step(plan, "vm.volumes", l->members[i].vm, NULL, &checks[i], 1);
 		deps[n_fabric] = rk_add_vm_step(plan, "vm.define", l->members[i].vm, NULL, &at, 1);
 		at = rk_add_vm_step(plan, "vm.start", l->members[i].vm, NULL, deps, n_fabric + 1);
 		last[i] = rk_add_vm_step(plan, "vm.ssh", l->members[i].vm, NULL, &at, 1);
@@ -212,18 +215,40 @@ void rk_add_gate(struct rk_plan *plan, const struct rk_layout *l, const struct r
 
 /* ---- layouts ------------------------------------------------------------------------------------------------------------------------ */
 
+static bool name_taken(const struct rk_site *site, int rack, const char *name)
+{
+	for (size_t i = 0; i < site->n_nvl_partitions; i++)
+		if (site->nvl_partitions[i].rack == rack && rk_streq(site->nvl_partitions[i].name, name))
+			return true;
+	return false;
+}
+
+const char *rk_free_nvl_name(const struct rk_site *site, int rack, const char *cluster, struct rk_arena *arena)
+{
+	const char *name = cluster;
+
+	/* No cluster has a '.' in its name. */
+	for (int n = 2; name_taken(site, rack, name); n++)
+		name = rk_arena_printf(arena, "%s.%d", cluster, n);
+	return name;
+}
+
 void rk_layout_of_cluster(const struct rk_site *site, const struct rk_cluster *c, struct rk_arena *arena, struct rk_layout *l)
 {
 	struct rk_member *members = rk_arena_array(arena, (size_t)c->n_vms, sizeof(*members));
 	int *ids = rk_arena_array(arena, site->n_racks, sizeof(*ids));
+	const char **names = rk_arena_array(arena, site->n_racks, sizeof(*names));
 
 	for (int i = 0; i < c->n_vms; i++) {
 		const struct rk_vm *v = &site->vms[c->first_vm + i];
 		members[i] = (struct rk_member){ v->name, v->address, v->tray, v->number, v->state == RK_VM_STOPPED };
 	}
-	for (int i = c->first_nvl; i < c->first_nvl + c->n_nvl; i++)
+	for (int i = c->first_nvl; i < c->first_nvl + c->n_nvl; i++) {
 		ids[site->nvl_partitions[i].rack] = site->nvl_partitions[i].id;
-	*l = (struct rk_layout){ .site = site, .arena = arena, .cluster = c->name, .members = members, .n = (size_t)c->n_vms, .fabric = RK_NONE, .nvl_ids = ids };
+		names[site->nvl_partitions[i].rack] = site->nvl_partitions[i].name;
+	}
+	*l = (struct rk_layout){ .site = site, .arena = arena, .cluster = c->name, .members = members, .n = (size_t)c->n_vms, .fabric = RK_NONE, .nvl_ids = ids,
+				.nvl_names = names };
 	if (c->ib >= 0) {
 		l->fabric = site->ib_partitions[c->ib].fabric;
 		l->pkey = site->ib_partitions[c->ib].pkey;

@@ -95,7 +95,7 @@ static void in_default(struct proof *p, int rack, int gpu, int tenant, const cha
 /* All tenants of a partition; a GPU that the store does not know is somebody's, too. */
 static void partition_breaches(struct proof *p, int rack, const struct rk_nvl_live *part, const char *where)
 {
-	bool *holder = rk_arena_array(p->arena, p->site->n_tenants, sizeof(*holder)), known = rk_nvl_in_store(p->site, rack, part->id);
+	bool *holder = rk_arena_array(p->arena, p->site->n_tenants, sizeof(*holder)), known = rk_nvl_in_store(p->site, rack, part);
 	const char *stranger = NULL;
 	int last = RK_NONE;
 
@@ -186,7 +186,7 @@ static void prove_rack(struct proof *p, int rack)
 		if (p->site->nvl_partitions[i].rack == rack)
 			own_partition(p, &p->site->nvl_partitions[i]);
 	for (size_t i = 0; i < r->n; i++) {
-		if (rk_nvl_in_store(p->site, rack, r->parts[i].id))
+		if (rk_nvl_in_store(p->site, rack, &r->parts[i]))
 			continue;
 		const char *where = rk_arena_printf(p->arena, "%s/%d", name, r->parts[i].id);
 		before = p->found.n;

@@ -11,6 +11,7 @@ struct rk_nvl_place {                     /* where a GPU is, as the switch tells
 };
 struct rk_nvl_live {
 	int id;                           /* 1..32766 */
+	bool id_given;                    /* the network chose the id, so that the name says whose it is (made through NMX-M) */
 	const char *name, *health, *resiliency; /* health: "healthy" | "degraded" | "unhealthy" | NULL unknown */
 	uint64_t *gpus; size_t n_gpus;    /* fabric GUIDs, sorted */
 	struct rk_nvl_place *places;      /* per GPU, in the same order; NULL: not told */
@@ -18,7 +19,8 @@ struct rk_nvl_live {
 struct rk_nvl_ops {
 	/* All partitions with their members, read now; in the arena. RK_UNREACHABLE: not known. */
 	int (*list)(struct rk_nvl *nvl, int rack, struct rk_arena *arena, struct rk_nvl_live **ret, size_t *ret_n, struct rk_err *err);
-	int (*create)(struct rk_nvl *nvl, int rack, int id, const char *name, const char *resiliency, int multicast_groups, struct rk_err *err);
+	/* *ret_id: the id it has. With NMX-M the network chooses it; one of this name that is there already is the one that was wanted. */
+	int (*create)(struct rk_nvl *nvl, int rack, int id, const char *name, const char *resiliency, int multicast_groups, int *ret_id, struct rk_err *err);
 	int (*remove)(struct rk_nvl *nvl, int rack, int id, struct rk_err *err);     /* an empty partition; absent: 0 */
 	int (*add)(struct rk_nvl *nvl, int rack, int id, uint64_t gpu, struct rk_err *err);
 	int (*drop)(struct rk_nvl *nvl, int rack, int id, uint64_t gpu, struct rk_err *err);
@@ -30,5 +32,10 @@ struct rk_nvl {
 	const struct rk_nvl_ops *ops;
 	const struct rk_site *site;
 };
+/* The partition of one tray, in which its GPUs are alone: what it is called (in the arena), and which tray a live one is of (RK_NONE: none). */
+const char *rk_nvl_tray_name(const struct rk_site *site, int tray, struct rk_arena *arena);
+int rk_nvl_tray_of(const struct rk_site *site, int rack, const struct rk_nvl_live *live);
+/* Does the network choose ids in this rack (NMX-M)? */
+bool rk_nvl_gives_ids(const struct rk_site *site, int rack);
 /* Chooses per rack by the site's nvlink.driver: "nvos" (the NVOS command line over SSH) or "nmxm" (NMX-M, REST). */
 int rk_nvl_open(const struct rk_driver_env *env, struct rk_nvl **ret, struct rk_err *err);

@@ -63,19 +63,21 @@ static void guid_list(struct rk_jw *w, const char *key, const struct rk_tray_ide
 	rk_jw_end(w);
 }
 
-static int partition_id(const struct swap *s)
+/* NULL: the default one. */
+static const struct rk_nvl_partition *partition_of(const struct swap *s)
 {
 	for (int i = s->cluster ? s->cluster->first_nvl : 0; s->cluster && i < s->cluster->first_nvl + s->cluster->n_nvl; i++)
 		if (s->site->nvl_partitions[i].rack == s->tray->rack)
-			return s->site->nvl_partitions[i].id;
-	return RK_NVL_DEFAULT;
+			return &s->site->nvl_partitions[i];
+	return NULL;
 }
 
 static int add_nvl(const struct swap *s, struct rk_plan *plan, const char *kind, const struct rk_tray_identity *whose, const int *deps, size_t n_deps)
 {
 	struct rk_str text RK_CLEANUP_STR = RK_STR_INIT;
 	const char *rack = s->site->racks[s->tray->rack].name;
-	int id = partition_id(s);
+	const struct rk_nvl_partition *p = partition_of(s);
+	int id = p ? p->id : RK_NVL_DEFAULT;
 	struct rk_jw w;
 
 	rk_jw_init(&w, &text, 0);
@@ -85,7 +87,7 @@ static int add_nvl(const struct swap *s, struct rk_plan *plan, const char *kind,
 	rk_jw_key(&w, "id");
 	rk_jw_i64(&w, id);
 	rk_jw_key(&w, "name");
-	rk_jw_str(&w, s->cluster ? s->cluster->name : "Default Partition");
+	rk_jw_str(&w, p ? p->name : "Default Partition");
 	guid_list(&w, "gpus", whose, s->tray->n_gpus);
 	rk_jw_end(&w);
 	return rk_plan_add(plan, kind, rk_arena_printf(s->arena, "%s/%d", rack, id), rk_arena_printf(s->arena, "nvlink:%s", rack), rk_str_text(&text), deps, n_deps);

@@ -16,6 +16,8 @@ void rk_sim_source(struct rk_sim *sim, char ret[65]);
 /* The vtables of the twin. */
 int rk_sim_hv(struct rk_sim *sim, const struct rk_driver_env *env, struct rk_hv **ret, struct rk_err *err);
 int rk_sim_nvl(struct rk_sim *sim, const struct rk_driver_env *env, struct rk_nvl **ret, struct rk_err *err);
+/* An NVLink partition with the id it has in the site that the twin is of, also where the network gives ids. */
+int rk_sim_plant_partition(struct rk_sim *sim, const char *rack, int id, const char *name, struct rk_err *err);
 int rk_sim_ib(struct rk_sim *sim, const struct rk_driver_env *env, struct rk_ib **ret, struct rk_err *err);
 struct rk_bmc;
 int rk_sim_bmc(struct rk_sim *sim, const struct rk_driver_env *env, struct rk_bmc **ret, struct rk_err *err);

@@ -102,6 +102,9 @@ static void fill_gpus(const struct rk_sim *sim, const struct rk_site *site, int 
 	qsort(part->places, part->n_gpus, sizeof(*part->places), cmp_place);
 }
 
+/* The twin of a rack behind NMX-M gives ids as the network does: its own, and none twice. */
+enum { FIRST_GIVEN_ID = 101 };
+
 static int nvl_list(struct rk_nvl *nvl, int rack, struct rk_arena *arena, struct rk_nvl_live **ret, size_t *ret_n, struct rk_err *err)
 {
 	struct rk_sim *sim = of_nvl(nvl);
@@ -119,7 +122,7 @@ static int nvl_list(struct rk_nvl *nvl, int rack, struct rk_arena *arena, struct
 		if (!tab)
 			continue;
 		parts[n++] = (struct rk_nvl_live){ .id = atoi(sim->items[i].key + strlen(prefix)), .name = rk_arena_strndup(arena, value, (size_t)(tab - value)),
-						   .health = "healthy", .resiliency = rk_arena_strdup(arena, tab + 1) };
+						   .health = "healthy", .resiliency = rk_arena_strdup(arena, tab + 1), .id_given = rk_nvl_gives_ids(nvl->site, rack) };
 	}
 	parts[n++] = (struct rk_nvl_live){ .id = RK_NVL_DEFAULT, .name = "Default Partition", .health = "healthy" };
 	for (size_t i = 0; i < n; i++)
@@ -134,9 +137,28 @@ static char *nvl_key(const struct rk_nvl *nvl, int rack, int id)
 	return rk_xasprintf("nvl:%s:%d", rack_name(nvl, rack), id);
 }
 
-static int nvl_create(struct rk_nvl *nvl, int rack, int id, const char *name, const char *resiliency, int multicast_groups, struct rk_err *err)
+/* The id that a partition of this name has or gets. */
+static int id_for(const struct rk_sim *sim, const struct rk_nvl *nvl, int rack, int wanted, const char *name)
 {
-	char *key RK_CLEANUP_FREE = nvl_key(nvl, rack, id);
+	char *prefix RK_CLEANUP_FREE = rk_xasprintf("nvl:%s:", rack_name(nvl, rack));
+	size_t first, end;
+	int next = FIRST_GIVEN_ID;
+
+	if (!rk_nvl_gives_ids(nvl->site, rack))
+		return wanted;
+	rk_sim_range(sim, prefix, &first, &end);
+	for (size_t i = first; i < end; i++) {
+		int id = atoi(sim->items[i].key + strlen(prefix));
+		const char *there = rk_sim_get_settled(sim, sim->items[i].key);
+		if (there && strlen(name) == strcspn(there, "\t") && rk_starts_with(there, name))
+			return id;
+		next = id >= next ? id + 1 : next;
+	}
+	return next;
+}
+
+static int nvl_create(struct rk_nvl *nvl, int rack, int id, const char *name, const char *resiliency, int multicast_groups, int *ret_id, struct rk_err *err)
+{
 	char *value RK_CLEANUP_FREE = rk_xasprintf("%s\t%s", name, resiliency ? resiliency : "full_bandwidth");
 	struct rk_sim_call call;
 	int rc = rk_sim_enter(of_nvl(nvl), &call, "nvl.create", rack_name(nvl, rack), true, err);
@@ -144,6 +166,8 @@ static int nvl_create(struct rk_nvl *nvl, int rack, int id, const char *name, co
 	(void)multicast_groups;
 	if (rc)
 		return rc;
+	*ret_id = id_for(call.sim, nvl, rack, id, name);
+	char *key RK_CLEANUP_FREE = nvl_key(nvl, rack, *ret_id);
 	const char *there = rk_sim_get_settled(call.sim, key);
 	bool same = there && strlen(name) == strcspn(there, "\t") && rk_starts_with(there, name);
 	if (id < 1 || id >= RK_NVL_DEFAULT)
@@ -153,6 +177,18 @@ static int nvl_create(struct rk_nvl *nvl, int rack, int id, const char *name, co
 	else if (!there)
 		rk_sim_set(&call, key, value, RK_SIM_NVL_MS);
 	return rk_sim_leave(&call, rc, err);
+}
+
+int rk_sim_plant_partition(struct rk_sim *sim, const char *rack, int id, const char *name, struct rk_err *err)
+{
+	char *key RK_CLEANUP_FREE = rk_xasprintf("nvl:%s:%d", rack, id), *value RK_CLEANUP_FREE = rk_xasprintf("%s\tfull_bandwidth", name);
+	struct rk_sim_call call;
+	int rc = rk_sim_enter(sim, &call, "nvl.create", rack, true, err);
+
+	if (rc)
+		return rc;
+	rk_sim_set(&call, key, value, RK_SIM_NVL_MS);
+	return rk_sim_leave(&call, 0, err);
 }
 
 static bool holds_gpus(const struct rk_sim *sim, const struct rk_site *site, const char *prefix, int id)

@@ -3,12 +3,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "provision/steps.h"
+#include "provision/steps_nvl.h"
 
 /* What is there, was made by racksh and belongs to no cluster any more: taken away. Whether the store still knows nothing of it is asked just before,
  * with the lane held: whoever reserved it since makes it anew only after this. */
-
-enum { SETTLE_MS = 2000 };
 
 static const char claimed[] = "claimed";
 
@@ -93,40 +91,30 @@ static int nvl_empty_it(struct rk_world *world, struct rk_step *step, struct rk_
 }
 
 /* 1: every GPU that goes home is in some partition. */
-static int nvl_home(struct rk_world *world, struct rk_step *step, bool add, int *ret, struct rk_err *err)
-{
-	struct rk_nvl_live *parts;
-	size_t n, n_home;
-	uint64_t *home = rk_param_guids(step, "home", &n_home);
-	int rack = rk_find_rack(world->site, rk_param(step, "rack")), rc = world->nvl->ops->list(world->nvl, rack, step->arena, &parts, &n, err);
-
-	*ret = 1;
-	for (size_t g = 0; !rc && g < n_home; g++) {
-		bool placed = false;
-		for (size_t i = 0; i < n && !placed; i++)
-			for (size_t k = 0; k < parts[i].n_gpus && !placed; k++)
-				placed = parts[i].gpus[k] == home[g];
-		*ret &= placed;
-		if (!placed && add)
-			rc = world->nvl->ops->add(world->nvl, rack, RK_NVL_DEFAULT, home[g], err);
-	}
-	return rc;
-}
-
 static int nvl_all_home(struct rk_world *world, struct rk_step *step, int *ret, struct rk_err *err)
 {
-	return nvl_home(world, step, false, ret, err);
+	struct rk_nvl_view view;
+	size_t n;
+	uint64_t *home = rk_param_guids(step, "home", &n);
+	int rc = rk_nvl_read(world, step, &view, err);
+
+	*ret = !rc;
+	for (size_t g = 0; !rc && g < n; g++)
+		*ret &= rk_nvl_partition_of(&view, home[g]) != 0;
+	return rc;
 }
 
 static int nvl_remove(struct rk_world *world, struct rk_step *step, struct rk_err *err)
 {
 	const struct rk_nvl_live *part;
-	int rack, ignored, rc = still_stray(step, err);
+	size_t n;
+	uint64_t *home = rk_param_guids(step, "home", &n);
+	int rack, rc = still_stray(step, err);
 
 	if (!rc)
 		rc = nvl_empty_it(world, step, err);
 	/* The switch says that a GPU left before it has. */
-	rk_clock_sleep_ms(world->env.clock, SETTLE_MS);
+	rk_clock_sleep_ms(world->env.clock, RK_NVL_SETTLE_MS);
 	if (!rc)
 		rc = nvl_part(world, step, &rack, &part, err);
 	if (!rc && part)
@@ -134,8 +122,8 @@ static int nvl_remove(struct rk_world *world, struct rk_step *step, struct rk_er
 	if (!rc)
 		rc = rk_wait_until(world, step, "the NVLink partition to be gone", nvl_gone, err);
 	if (!rc)
-		rc = nvl_home(world, step, true, &ignored, err);
-	return rc ? rc : rk_wait_until(world, step, "the GPUs in the default NVLink partition", nvl_all_home, err);
+		rc = rk_nvl_send_home(world, step, home, n, err);
+	return rc ? rc : rk_wait_until(world, step, "the GPUs where free GPUs are", nvl_all_home, err);
 }
 
 /* ---- InfiniBand. Params: fabric, pkey --------------------------------------------------------------------------------------------------------- */

@@ -1,3 +1,4 @@
+#include "provision/sim.h"
 #include "provision/twin.h"
 
 #include "provision/cluster.h"
@@ -142,7 +143,7 @@ static int adopt_nvlink(struct rk_world *twin, const struct rk_cluster *c, const
 	/* A GPU is free of one partition before it can join another one. */
 	rk_clock_sleep_ms(twin->env.clock, SETTLE_MS);
 	if (!rc)
-		rc = twin->nvl->ops->create(twin->nvl, p->rack, p->id, p->name, "full_bandwidth", 0, err);
+		rc = rk_sim_plant_partition(twin->sim, twin->site->racks[p->rack].name, p->id, p->name, err);
 	return rc ? rc : each_gpu(twin, c, p->rack, p->id, twin->nvl->ops->add, err);
 }
 

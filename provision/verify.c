@@ -106,7 +106,7 @@ static void check_rack(struct rk_checks *c, const struct rk_live *live, int rack
 					 "GPUs", arena, &d);
 		}
 	for (size_t i = 0; i < r->n; i++)
-		if (!rk_nvl_in_store(site, rack, r->parts[i].id))
+		if (!rk_nvl_in_store(site, rack, &r->parts[i]))
 			rk_check_add(c, "nvlink", rk_arena_printf(arena, "%s/%d", name, r->parts[i].id), "fail", "absent",
 				  rk_arena_printf(arena, "%zu GPUs", r->parts[i].n_gpus), "the store knows of no such partition");
 }

@@ -39,8 +39,8 @@ int rk_live_read(struct rk_world *world, const struct rk_live_scope *scope, stru
 void rk_live_free(struct rk_live *live);
 void rk_cleanup_live(struct rk_live **live);
 #define RK_CLEANUP_LIVE __attribute__((cleanup(rk_cleanup_live)))
-/* Does the store have a partition there? The default one counts. */
-bool rk_nvl_in_store(const struct rk_site *site, int rack, int id);
+/* Does the store explain the partition? So are the default one and those of single trays, as long as nobody else is in them. */
+bool rk_nvl_in_store(const struct rk_site *site, int rack, const struct rk_nvl_live *part);
 bool rk_ib_in_store(const struct rk_site *site, int fabric, uint16_t pkey);
 /* Partition of a GPU: 0 = in none, RK_NONE = unknown (rack not read, identity not known). */
 int rk_live_gpu(const struct rk_live *live, int gpu);

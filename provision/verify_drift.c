@@ -168,7 +168,7 @@ static void drift_unowned(struct rows *rows, const struct rk_live *live, struct 
 
 	for (size_t r = 0; r < site->n_racks; r++)
 		for (size_t i = 0; i < live->nvl[r].n; i++)
-			if (!rk_nvl_in_store(site, (int)r, live->nvl[r].parts[i].id))
+			if (!rk_nvl_in_store(site, (int)r, &live->nvl[r].parts[i]))
 				add_stray(rows, "nvlink", rk_arena_printf(arena, "%s/%d", site->racks[r].name, live->nvl[r].parts[i].id), "gpus",
 					  rk_arena_printf(arena, "%zu", live->nvl[r].parts[i].n_gpus), (int)r, live->nvl[r].parts[i].id,
 					  rk_arena_strdup(arena, live->nvl[r].parts[i].name));

@@ -196,12 +196,24 @@ const struct rk_ib_live *rk_live_ib_part(const struct rk_live *live, int fabric,
 	return NULL;
 }
 
-bool rk_nvl_in_store(const struct rk_site *site, int rack, int id)
+static bool of_one_tray(const struct rk_site *site, int rack, const struct rk_nvl_live *part)
+{
+	int tray = rk_nvl_tray_of(site, rack, part);
+
+	for (size_t i = 0; tray != RK_NONE && i < part->n_gpus; i++) {
+		int gpu = rk_find_gpu_guid(site, part->gpus[i]);
+		if (gpu < 0 || site->gpus[gpu].tray != tray)
+			return false;
+	}
+	return tray != RK_NONE;
+}
+
+bool rk_nvl_in_store(const struct rk_site *site, int rack, const struct rk_nvl_live *part)
 {
 	for (size_t i = 0; i < site->n_nvl_partitions; i++)
-		if (site->nvl_partitions[i].rack == rack && site->nvl_partitions[i].id == id)
+		if (site->nvl_partitions[i].rack == rack && site->nvl_partitions[i].id == part->id)
 			return true;
-	return id == RK_NVL_DEFAULT;
+	return part->id == RK_NVL_DEFAULT || of_one_tray(site, rack, part);
 }
 
 bool rk_ib_in_store(const struct rk_site *site, int fabric, uint16_t pkey)

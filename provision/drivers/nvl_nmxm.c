@@ -1,5 +1,5 @@
 /* NVLink partitions through NMX-M (NetQ NVLink). Changes are operations that are accepted first and done later; PUT replaces the whole member list,
- * so a list is only sent when the one before it was seen; partition ids are given by the network. */
+ * so a list is only sent when the one before it was seen; partition ids are given by the network, so that a partition of ours is known by its name. */
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
@@ -103,7 +103,7 @@ static void to_live(const struct rk_nmxm *nmxm, int rack, const struct view *vie
 	char *ending RK_CLEANUP_FREE = full_name(nmxm, rack, "");
 	size_t cut = rk_ends_with(part->name, ending) ? strlen(ending) : 0;
 
-	*ret = (struct rk_nvl_live){ .id = part->id, .name = rk_arena_strndup(arena, part->name, strlen(part->name) - cut), .health = part->health,
+	*ret = (struct rk_nvl_live){ .id = part->id, .id_given = cut != 0, .name = rk_arena_strndup(arena, part->name, strlen(part->name) - cut), .health = part->health,
 				     .gpus = rk_arena_array(arena, part->n_gpus, sizeof(*ret->gpus)), .n_gpus = part->n_gpus };
 	for (size_t i = 0; i < part->n_gpus; i++)
 		ret->gpus[i] = view->gpus.items[part->gpus[i]].guid;
@@ -157,8 +157,9 @@ static const struct rk_nmxm_partition *with_gpu(const struct view *view, int gpu
 /* --- changing ------------------------------------------------------------------------------------------------------------------ */
 
 struct change {
-	int id;                           /* of the partition */
+	int id;                           /* of the partition; not of create */
 	const char *name;                 /* full, of create */
+	int *ret_id;                      /* of create: what the network gave */
 	uint64_t guid;
 	bool add;
 };
@@ -186,23 +187,19 @@ static int path_of(const struct rk_nmxm_partition *part, struct rk_arena *arena,
 	return 0;
 }
 
+/* One of this name is the one that was asked for before, by us or by somebody whose process died: it is not made twice. */
 static int decide_create(const struct rk_nmxm *nmxm, int rack, const struct change *c, const struct view *view, struct rk_arena *arena, struct decision *ret,
 			 struct rk_err *err)
 {
-	const struct rk_nmxm_partition *named = with_name(view, c->name), *taken = with_id(view, c->id);
+	const struct rk_nmxm_partition *named = with_name(view, c->name);
 	struct rk_str body RK_CLEANUP_STR = RK_STR_INIT;
 
-	(void)nmxm, (void)rack;
-	ret->reached = named && named == taken;
-	if (ret->reached || (named && !named->id))
+	(void)nmxm, (void)rack, (void)err;
+	ret->reached = named && named->id;
+	if (ret->reached)
+		*c->ret_id = named->id;
+	if (named)
 		return 0;
-	if (named) {
-		rk_err_set(err, RK_CONFLICT, "the network gave the partition \"%s\" the id %d, not %d", c->name, named->id, c->id);
-		rk_err_hint(err, "ids are the network's choice with NMX-M: partitions made by others are in the way");
-		return RK_CONFLICT;
-	}
-	if (taken)
-		return rk_err_set(err, RK_CONFLICT, "partition %d exists with the name \"%s\"", c->id, taken->name);
 	rk_nmxm_members_json(&body, c->name, &view->gpus, NULL, 0, false);
 	*ret = (struct decision){ false, "POST", "/partitions", rk_arena_strdup(arena, rk_str_text(&body)) };
 	return 0;
@@ -351,39 +348,19 @@ static int guard(int id, bool allow_default, struct rk_err *err)
 	return 0;
 }
 
-/* A partition that got another id than the one that was planned is taken away again: the plan names ids. */
-static void take_back(struct rk_nmxm *nmxm, int rack, const char *name, int id)
-{
-	struct rk_arena *arena RK_CLEANUP_ARENA = rk_arena_new();
-	struct view view CLEANUP_VIEW = { .n = 0 };
-	struct rk_err ignored RK_CLEANUP_ERR = RK_ERR_INIT;
-	const struct rk_nmxm_partition *part;
-	const char *path = NULL;
-	bool open;
-
-	pthread_mutex_lock(&nmxm->racks[rack].lock);
-	if (look(nmxm, rack, arena, &view, &ignored) == 0 && (part = with_name(&view, name)) && part->id != id && !part->n_gpus &&
-	    path_of(part, arena, &path, &ignored) == 0)
-		(void)rk_nmxm_operate(nmxm, rack, "DELETE", path, NULL, &open, &ignored);
-	pthread_mutex_unlock(&nmxm->racks[rack].lock);
-}
-
 /* The resiliency mode and the number of multicast groups cannot be said in this interface: NMX-M's own choice stays. */
-static int nmxm_create(struct rk_nvl *nvl, int rack, int id, const char *name, const char *mode, int groups, struct rk_err *err)
+static int nmxm_create(struct rk_nvl *nvl, int rack, int id, const char *name, const char *mode, int groups, int *ret_id, struct rk_err *err)
 {
 	struct rk_nmxm *nmxm = (struct rk_nmxm *)nvl;
 	char *full RK_CLEANUP_FREE = full_name(nmxm, rack, name);
-	struct change c = { .id = id, .name = full };
+	struct change c = { .name = full, .ret_id = ret_id };
 
 	(void)mode, (void)groups;
 	if (!printable(full) || rk_streq(name, "Default Partition"))
 		return rk_err_set(err, RK_INVALID, "an NVLink partition cannot have this name");
 	if (guard(id, false, err))
 		return RK_INVALID;
-	int rc = change(nmxm, rack, &c, decide_create, err);
-	if (rc == RK_CONFLICT)
-		take_back(nmxm, rack, full, id);
-	return rc;
+	return change(nmxm, rack, &c, decide_create, err);
 }
 
 static int nmxm_remove(struct rk_nvl *nvl, int rack, int id, struct rk_err *err)

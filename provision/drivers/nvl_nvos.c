@@ -400,10 +400,11 @@ static int guard(int id, bool allow_default, struct rk_err *err)
 	return 0;
 }
 
-static int nvos_create(struct rk_nvl *nvl, int rack, int id, const char *name, const char *mode, int groups, struct rk_err *err)
+static int nvos_create(struct rk_nvl *nvl, int rack, int id, const char *name, const char *mode, int groups, int *ret_id, struct rk_err *err)
 {
 	struct rk_nvos_args args = { .id = id, .name = name, .mode = mode ? mode : "full_bandwidth", .groups = groups };
 
+	*ret_id = id;
 	if (!rk_nvos_mode_valid(args.mode))
 		return rk_err_set(err, RK_INVALID, "\"%s\" is no resiliency mode", args.mode);
 	if (groups < 0 || groups > MULTICAST_MAX)

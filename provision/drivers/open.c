@@ -49,11 +49,11 @@ static int nvl_list(struct rk_nvl *nvl, int rack, struct rk_arena *arena, struct
 	return to->ops->list(to, rack, arena, ret, ret_n, err);
 }
 
-static int nvl_create(struct rk_nvl *nvl, int rack, int id, const char *name, const char *mode, int groups, struct rk_err *err)
+static int nvl_create(struct rk_nvl *nvl, int rack, int id, const char *name, const char *mode, int groups, int *ret_id, struct rk_err *err)
 {
 	struct rk_nvl *to = nvl_for(nvl, rack);
 
-	return to->ops->create(to, rack, id, name, mode, groups, err);
+	return to->ops->create(to, rack, id, name, mode, groups, ret_id, err);
 }
 
 static int nvl_remove(struct rk_nvl *nvl, int rack, int id, struct rk_err *err)
@@ -96,6 +96,26 @@ static void nvl_free(struct rk_nvl *nvl)
 }
 
 static const struct rk_nvl_ops nvl_mux_ops = { nvl_list, nvl_create, nvl_remove, nvl_add, nvl_drop, nvl_health, nvl_free };
+
+/* No cluster has a '_' in its name. */
+#define TRAY_PREFIX "tray_"
+
+const char *rk_nvl_tray_name(const struct rk_site *site, int tray, struct rk_arena *arena)
+{
+	return rk_arena_printf(arena, TRAY_PREFIX "%s", site->trays[tray].name);
+}
+
+int rk_nvl_tray_of(const struct rk_site *site, int rack, const struct rk_nvl_live *live)
+{
+	int tray = rk_starts_with(live->name, TRAY_PREFIX) ? rk_find_tray(site, live->name + strlen(TRAY_PREFIX)) : RK_NONE;
+
+	return tray >= 0 && site->trays[tray].rack == rack ? tray : RK_NONE;
+}
+
+bool rk_nvl_gives_ids(const struct rk_site *site, int rack)
+{
+	return kind_of(nvl_names, said(site->racks[rack].nvlink.driver, nvl_names[0])) == 1;
+}
 
 static int check_racks(const struct rk_site *site, bool *used, struct rk_err *err)
 {

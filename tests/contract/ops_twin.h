@@ -39,6 +39,10 @@ static inline void report(const char *what, const struct rk_err *err)
 		}                                      \
 	} while (0)
 
+/* Of every rack; a test may put another one in before it opens a world. */
+#define RACK_NVLINK "\"driver\":\"nvos\",\"ssh\":\"admin@{rack}-sw1\""
+static const char *rack_nvlink = RACK_NVLINK;
+
 /* Racks r1.. of `trays` trays, two tenants, one image. */
 static inline char *site_text(int racks, int trays)
 {
@@ -47,10 +51,10 @@ static inline char *site_text(int racks, int trays)
 		"\"defaults\":{\"hypervisor\":{\"libvirt\":\"12.8.0\",\"qemu\":\"11.1.3\",\"arch\":\"aarch64\",\"pageKiB\":64}},"
 		"\"network\":{\"bridge\":\"br0\",\"addresses\":\"10.20.0.0/20\",\"gateway\":\"10.20.0.1\"},"
 		"\"infiniband\":[{\"name\":\"ib0\",\"driver\":\"opensm\",\"ssh\":\"root@sm1\",\"partitionsFile\":\"/etc/p.conf\",\"pkeyPool\":\"0x0100-0x01ff\"}],"
-		"\"racks\":[{\"name\":\"r[1-%d]\",\"nvlink\":{\"driver\":\"nvos\",\"ssh\":\"admin@{rack}-sw1\"},\"trays\":{\"count\":%d}}],"
+		"\"racks\":[{\"name\":\"r[1-%d]\",\"nvlink\":{%s},\"trays\":{\"count\":%d}}],"
 		"\"images\":[{\"name\":\"u\",\"volume\":\"default/u.qcow2\",\"arch\":\"aarch64\",\"format\":\"qcow2\"}],"
 		"\"tenants\":[{\"name\":\"t\"},{\"name\":\"u\"}]}",
-		racks, trays);
+		racks, rack_nvlink, trays);
 }
 
 static inline struct rk_spec *spec_of(struct rk_arena *arena, const char *name, const char *tenant, int count, int segment, bool required)
@@ -174,25 +178,40 @@ static inline void live_tray(struct fixture *f, struct rk_arena *arena, int tray
 		rk_str_addf(out, "volume %s %s\n", f->world.site->trays[tray].name, volumes[i]);
 }
 
+/* The free GPUs of a partition, or all of it. */
+static inline size_t keep_gpus(const struct rk_site *site, const struct rk_nvl_live *part, bool only_free, uint64_t *ret)
+{
+	size_t n = 0;
+
+	for (size_t g = 0; g < part->n_gpus; g++)
+		if (!only_free || !given_up(site, site->gpus[rk_find_gpu_guid(site, part->gpus[g])].tray))
+			ret[n++] = part->gpus[g];
+	return n;
+}
+
+/* GPUs in the partition of their own tray are as free as those in the default one. */
 static inline void live_rack(struct fixture *f, struct rk_arena *arena, int rack, struct rk_str *out)
 {
 	const struct rk_site *site = f->world.site;
+	uint64_t *kept = rk_arena_array(arena, site->n_gpus, sizeof(*kept));
 	struct rk_nvl_live *parts;
-	size_t n;
+	size_t n, n_kept;
 
 	OK(f->world.nvl->ops->list(f->world.nvl, rack, arena, &parts, &n, err));
-	for (int id = 1; id <= RK_NVL_DEFAULT; id++)
+	for (int id = 1; id < RK_NVL_DEFAULT; id++)
 		for (size_t i = 0; i < n; i++) {
-			uint64_t *kept = rk_arena_array(arena, parts[i].n_gpus, sizeof(*kept));
-			size_t n_kept = 0;
-			if (parts[i].id != id)
+			if (parts[i].id != id || rk_nvl_tray_of(site, rack, &parts[i]) != RK_NONE)
 				continue;
-			for (size_t g = 0; g < parts[i].n_gpus; g++)
-				if (id != RK_NVL_DEFAULT || !given_up(site, site->gpus[rk_find_gpu_guid(site, parts[i].gpus[g])].tray))
-					kept[n_kept++] = parts[i].gpus[g];
+			n_kept = keep_gpus(site, &parts[i], false, kept);
 			rk_str_addf(out, "nvlink %s/%d:", site->racks[rack].name, id);
 			add_guids(out, kept, n_kept);
 		}
+	n_kept = 0;
+	for (size_t i = 0; i < n; i++)
+		if (parts[i].id == RK_NVL_DEFAULT || rk_nvl_tray_of(site, rack, &parts[i]) != RK_NONE)
+			n_kept += keep_gpus(site, &parts[i], true, kept + n_kept);
+	rk_str_addf(out, "nvlink %s/%d:", site->racks[rack].name, RK_NVL_DEFAULT);
+	add_guids(out, kept, n_kept);
 }
 
 static inline void live_ib(struct fixture *f, struct rk_arena *arena, struct rk_str *out)

@@ -85,7 +85,7 @@ static inline void random_rack(struct random_site *r, int rack, unsigned fabrics
 	if (roll(r, 2))
 		rk_str_addf(&r->text, ",\"clusterUuid\":\"5ac0ffee-0000-4000-8000-%012u\"", ++r->next);
 	if (roll(r, 2))
-		rk_str_addf(&r->text, ",\"nvlink\":{\"driver\":\"nvos\",\"ssh\":\"admin@x%03d-sw[1-9]\"}", rack);
+		rk_str_addf(&r->text, ",\"nvlink\":{\"driver\":\"nvos\",\"ssh\":\"admin@x%03d-sw[1-9]\"%s}", rack, roll(r, 2) ? ",\"release\":\"tray\"" : "");
 	if (roll(r, 3) == 0)
 		rk_str_addf(&r->text, ",\"versions\":{\"driver\":\"58%u.1\"}", roll(r, 9));
 	if (roll(r, 3) == 0) {

@@ -336,15 +336,20 @@ static void a_dead_tray_does_not_hold_up_the_repair(void **state)
 	assert_int_equal(repair(f, "a-01"), 1);
 	assert_int_equal(state_of(f, old), RK_TRAY_FAULTY);
 	assert_non_null(strstr(f->world.site->trays[rk_find_tray(f->world.site, old)].faulty, "not seen dead"));
-	/* Its GPUs are in nobody's partition, not with the free ones. */
+	/* Its GPUs are in a partition of their own, not with the free ones. */
 	assert_consistent(f);
 	struct rk_nvl_live *parts;
 	size_t n;
 	OK(f->world.nvl->ops->list(f->world.nvl, 0, f->arena, &parts, &n, err));
-	int first = f->world.site->trays[rk_find_tray(f->world.site, old)].first_gpu;
+	int tray = rk_find_tray(f->world.site, old), found = 0;
 	for (size_t i = 0; i < n; i++)
 		for (size_t g = 0; g < parts[i].n_gpus; g++)
-			assert_true(parts[i].gpus[g] != f->world.site->gpus[first].fabric_guid);
+			if (parts[i].gpus[g] == f->world.site->gpus[f->world.site->trays[tray].first_gpu].fabric_guid) {
+				found++;
+				assert_int_equal(rk_nvl_tray_of(f->world.site, 0, &parts[i]), tray);
+				assert_int_equal(parts[i].n_gpus, 4);
+			}
+	assert_int_equal(found, 1);
 }
 
 static void a_repair_that_fails_leaves_the_vm_where_it_was(void **state)

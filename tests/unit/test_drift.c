@@ -155,8 +155,9 @@ static void partitions_that_the_journal_did_not_make_are_left_alone(void **state
 	struct fixture *f = *state;
 	struct left left;
 	size_t drifted;
+	int id;
 
-	OK(f->world.nvl->ops->create(f->world.nvl, 0, 77, "theirs", "full_bandwidth", 18, err));
+	OK(f->world.nvl->ops->create(f->world.nvl, 0, 77, "theirs", "full_bandwidth", 18, &id, err));
 	assert_int_equal(fix(f, &left), 0);
 	assert_int_equal(left.n, 1);
 	assert_true(names(&left, "r1/77", "\"theirs\" was not made by this racksh"));

@@ -22,6 +22,7 @@ struct scenario {
 	int clusters;                     /* how many there are afterwards; 0: the one, while it has VMs */
 	bool required;                    /* the spec requires a validation */
 	int (*act)(struct rk_world *world, struct rk_arena *arena, int64_t *op, struct rk_err *err);
+	const char *nvlink;               /* of the site file; NULL: ids are ours, free GPUs are in the default partition */
 };
 
 static int act_create(struct rk_world *world, struct rk_arena *arena, int64_t *op, struct rk_err *err)
@@ -91,20 +92,30 @@ static int act_commit(struct rk_world *world, struct rk_arena *arena, int64_t *o
 	return rc;
 }
 
+#define NMXM "\"driver\":\"nmxm\",\"url\":\"https://{rack}-m\""
+
 static const struct scenario scenarios[] = {
-	{ "create", 0, 2, 0, false, act_create },
-	{ "create with validation", 0, 2, 0, true, act_create_validated },
-	{ "grow", 2, 4, 0, false, act_grow },
-	{ "shrink", 3, 1, 0, false, act_shrink },
-	{ "repair", 3, 3, 0, false, act_repair },
-	{ "delete", 2, 0, 0, false, act_delete },
-	{ "commit of several", 3, 2, 2, false, act_commit },
+	{ "create", 0, 2, 0, false, act_create, NULL },
+	{ "create with validation", 0, 2, 0, true, act_create_validated, NULL },
+	{ "grow", 2, 4, 0, false, act_grow, NULL },
+	{ "shrink", 3, 1, 0, false, act_shrink, NULL },
+	{ "repair", 3, 3, 0, false, act_repair, NULL },
+	{ "delete", 2, 0, 0, false, act_delete, NULL },
+	{ "commit of several", 3, 2, 2, false, act_commit, NULL },
+	{ "create where the network gives ids", 0, 2, 0, false, act_create, NMXM },
+	{ "delete to partitions of trays", 2, 0, 0, false, act_delete, NMXM ",\"release\":\"tray\"" },
 };
+
+static void use_nvlink(const struct scenario *s)
+{
+	rack_nvlink = s->nvlink ? s->nvlink : RACK_NVLINK;
+}
 
 static void prepare(struct fixture *f, const struct scenario *s, const char *state)
 {
 	int64_t op;
 
+	use_nvlink(s);
 	open_world(f, state, RACKS, TRAYS);
 	if (s->vms_before && !f->world.site->n_clusters)
 		OK(rk_cluster_create(&f->world, spec_of(f->arena, "a", "t", s->vms_before, 1, s->required), &op, err));

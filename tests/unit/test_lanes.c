@@ -64,10 +64,10 @@ static void come_in(void)
 	nanosleep(&stay, NULL);
 }
 
-static int slow_create(struct rk_nvl *nvl, int rack, int id, const char *name, const char *resiliency, int groups, struct rk_err *err)
+static int slow_create(struct rk_nvl *nvl, int rack, int id, const char *name, const char *resiliency, int groups, int *ret_id, struct rk_err *err)
 {
 	come_in();
-	return controller->create(nvl, rack, id, name, resiliency, groups, err);
+	return controller->create(nvl, rack, id, name, resiliency, groups, ret_id, err);
 }
 
 static int slow_add(struct rk_nvl *nvl, int rack, int id, uint64_t gpu, struct rk_err *err)

@@ -20,7 +20,7 @@
 /* ---- an NMX-M of one domain of this site and one of somebody else's ------------------------------------------------------------------- */
 
 enum { PARTS = 8, GPUS = 8, OPS = 64, DONE_AFTER_MS = 2000 };
-enum fault { NONE, CUT, CONFLICT, NEVER, LIE, FAILS, FAILS_WITH_EFFECT, BUSY_TWICE, ALWAYS_BUSY, BROKEN, EXPIRED, NULL_LIST, LATE, OTHER_ID, NO_OPERATION, ODD_STATE };
+enum fault { NONE, CUT, CONFLICT, NEVER, LIE, FAILS, FAILS_WITH_EFFECT, BUSY_TWICE, ALWAYS_BUSY, BROKEN, EXPIRED, NULL_LIST, LATE, NO_OPERATION, ODD_STATE };
 
 struct part {
 	bool used;
@@ -214,8 +214,8 @@ static void change(struct fake *f, const struct http_request *request, struct ht
 	if (strcmp(request->method, "POST") == 0) {
 		for (index = 0; f->parts[index].used; index++)
 			;
-		/* Ids are the network's choice: the lowest that is free. */
-		after.id = f->fault == OTHER_ID ? 5 : 1;
+		/* Ids are the network's choice, and no two are the same. */
+		after.id = 4 + index;
 		snprintf(after.name, sizeof(after.name), "%s", rk_jstr(rk_jget(root, "Name")));
 	} else {
 		after = f->parts[index];
@@ -283,6 +283,7 @@ static int start(void **state)
 	f->site = fabric_site(nvlink, "\"driver\":\"opensm\",\"ssh\":\"root@sm\"");
 	f->bench.clock = rk_clock_virtual(0);
 	f->bench.site = f->site;
+	f->bench.gives_ids = true;
 	f->parts[0] = (struct part){ .used = true, .id = RK_NVL_DEFAULT, .name = "Default Partition", .by_location = true };
 	memset(f->parts[0].gpus, 1, sizeof(f->parts[0].gpus));
 	f->env = (struct rk_driver_env){ .site = f->site, .clock = f->bench.clock, .cancel = &f->cancel };
@@ -307,9 +308,13 @@ static int stop(void **state)
 	return 0;
 }
 
-static void ready_partition(struct fake *f)
+/* Its id. */
+static int ready_partition(struct fake *f)
 {
-	NVL_RC(0, f->bench.nvl->ops->create(f->bench.nvl, 0, 1, "team", "full_bandwidth", 18, error));
+	int id = 0;
+
+	NVL_RC(0, f->bench.nvl->ops->create(f->bench.nvl, 0, 1, "team", "full_bandwidth", 18, &id, error));
+	return id;
 }
 
 /* Drop of GPU 0 from the default partition under a fault: its class, and whether the GPU left. */
@@ -380,15 +385,15 @@ static void ctrl_c_cancels_the_operation_too(void **state)
 static void a_late_effect_is_awaited_before_the_next_list(void **state)
 {
 	struct fake *f = *state;
+	int id = ready_partition(f);
 
-	ready_partition(f);
 	f->fault = LATE;
 	for (int g = 0; g < 4; g++)
 		NVL_RC(0, f->bench.nvl->ops->drop(f->bench.nvl, 0, RK_NVL_DEFAULT, nvl_guid(&f->bench, g), error));
 	for (int g = 0; g < 4; g++)
-		NVL_RC(0, f->bench.nvl->ops->add(f->bench.nvl, 0, 1, nvl_guid(&f->bench, g), error));
+		NVL_RC(0, f->bench.nvl->ops->add(f->bench.nvl, 0, id, nvl_guid(&f->bench, g), error));
 	for (int g = 0; g < GPUS; g++)
-		assert_int_equal(nvl_where(&f->bench, nvl_guid(&f->bench, g)), g < 4 ? 1 : RK_NVL_DEFAULT);
+		assert_int_equal(nvl_where(&f->bench, nvl_guid(&f->bench, g)), g < 4 ? id : RK_NVL_DEFAULT);
 }
 
 static void an_expired_login_is_renewed_once(void **state)
@@ -400,14 +405,25 @@ static void an_expired_login_is_renewed_once(void **state)
 	assert_int_equal(nvl_where(&f->bench, nvl_guid(&f->bench, 0)), RK_NVL_DEFAULT);
 }
 
-static void another_id_than_planned_is_a_conflict_and_taken_back(void **state)
+/* Whatever became of the answer, the one that was made is found by its name, and no second one is made. */
+static void a_partition_whose_answer_was_lost_is_found_by_its_name(void **state)
 {
 	struct fake *f = *state;
+	struct rk_nvl *again;
+	int id = 0, made = 0;
 
-	f->fault = OTHER_ID;
-	NVL_RC(RK_CONFLICT, f->bench.nvl->ops->create(f->bench.nvl, 0, 1, "team", "full_bandwidth", 18, error));
+	f->fault = CUT;
+	NVL_RC(0, f->bench.nvl->ops->create(f->bench.nvl, 0, 1, "team", "full_bandwidth", 18, &id, error));
 	f->fault = NONE;
-	assert_false(nvl_exists(&f->bench, 5, NULL));
+	assert_int_equal(id, 5);
+	/* Another process, which knows no more than the plan. */
+	NVL_RC(0, rk_nvl_open(&f->env, &again, error));
+	NVL_RC(0, again->ops->create(again, 0, 1, "team", "full_bandwidth", 18, &id, error));
+	again->ops->free(again);
+	assert_int_equal(id, 5);
+	for (int i = 0; i < PARTS; i++)
+		made += f->parts[i].used && strcmp(f->parts[i].name, "team@r1") == 0;
+	assert_int_equal(made, 1);
 }
 
 static void a_null_list_is_unknown_not_empty(void **state)
@@ -444,10 +460,11 @@ static void a_read_only_world_changes_nothing(void **state)
 {
 	struct fake *f = *state;
 	struct rk_nvl *nvl;
+	int id;
 
 	f->env.read_only = true;
 	NVL_RC(0, rk_nvl_open(&f->env, &nvl, error));
-	NVL_RC(RK_INVALID, nvl->ops->create(nvl, 0, 1, "team", "full_bandwidth", 18, error));
+	NVL_RC(RK_INVALID, nvl->ops->create(nvl, 0, 1, "team", "full_bandwidth", 18, &id, error));
 	nvl->ops->free(nvl);
 	assert_int_equal(f->server.requests, 0);
 }
@@ -482,7 +499,7 @@ int main(void)
 		cmocka_unit_test_setup_teardown(ctrl_c_cancels_the_operation_too, start, stop),
 		cmocka_unit_test_setup_teardown(a_late_effect_is_awaited_before_the_next_list, start, stop),
 		cmocka_unit_test_setup_teardown(an_expired_login_is_renewed_once, start, stop),
-		cmocka_unit_test_setup_teardown(another_id_than_planned_is_a_conflict_and_taken_back, start, stop),
+		cmocka_unit_test_setup_teardown(a_partition_whose_answer_was_lost_is_found_by_its_name, start, stop),
 		cmocka_unit_test_setup_teardown(a_null_list_is_unknown_not_empty, start, stop),
 		cmocka_unit_test_setup_teardown(identities_as_text_are_as_good_as_numbers, start, stop),
 		cmocka_unit_test_setup_teardown(a_controller_that_is_down_is_named, start, stop),

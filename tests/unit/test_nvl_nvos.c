@@ -295,12 +295,14 @@ static int move_gpu(struct fake *f, struct rk_err *err)
 
 static void every_fault_is_told_for_what_it_is(void **state)
 {
+	int id;
+
 	(void)state;
 	for (size_t i = 0; i < RK_ARRAY_SIZE(moves); i++) {
 		struct rk_err err = RK_ERR_INIT;
 		struct fake *f;
 		start((void **)&f);
-		NVL_RC(0, f->bench.nvl->ops->create(f->bench.nvl, 0, 1, "team", "full_bandwidth", 18, error));
+		NVL_RC(0, f->bench.nvl->ops->create(f->bench.nvl, 0, 1, "team", "full_bandwidth", 18, &id, error));
 		f->fault = moves[i].fault;
 		int64_t began = now(f);
 		int rc = move_gpu(f, &err);
@@ -320,8 +322,9 @@ static void a_refusal_is_not_repeated_for_long(void **state)
 {
 	struct fake *f = *state;
 	int64_t began;
+	int id;
 
-	NVL_RC(0, f->bench.nvl->ops->create(f->bench.nvl, 0, 1, "team", "full_bandwidth", 18, error));
+	NVL_RC(0, f->bench.nvl->ops->create(f->bench.nvl, 0, 1, "team", "full_bandwidth", 18, &id, error));
 	f->actions = 0;
 	NVL_RC(RK_CONFLICT, f->bench.nvl->ops->add(f->bench.nvl, 0, 1, nvl_guid(&f->bench, 0), error));
 	assert_int_equal(f->actions, 1);
@@ -400,23 +403,25 @@ static void no_controller_on_any_switch_is_named(void **state)
 static void multicast_groups_are_budgeted_per_domain(void **state)
 {
 	struct fake *f = *state;
+	int id;
 
 	f->parts[1] = (struct part){ .id = 7, .groups = 1010, .name = "big", .mode = "full_bandwidth" };
-	NVL_RC(RK_NO_CAPACITY, f->bench.nvl->ops->create(f->bench.nvl, 0, 1, "team", "full_bandwidth", 18, error));
-	NVL_RC(0, f->bench.nvl->ops->create(f->bench.nvl, 0, 1, "team", "full_bandwidth", 14, error));
-	NVL_RC(RK_INVALID, f->bench.nvl->ops->create(f->bench.nvl, 0, 2, "team", "full_bandwidth", 1025, error));
-	NVL_RC(RK_INVALID, f->bench.nvl->ops->create(f->bench.nvl, 0, 2, "team", "fast", 18, error));
+	NVL_RC(RK_NO_CAPACITY, f->bench.nvl->ops->create(f->bench.nvl, 0, 1, "team", "full_bandwidth", 18, &id, error));
+	NVL_RC(0, f->bench.nvl->ops->create(f->bench.nvl, 0, 1, "team", "full_bandwidth", 14, &id, error));
+	NVL_RC(RK_INVALID, f->bench.nvl->ops->create(f->bench.nvl, 0, 2, "team", "full_bandwidth", 1025, &id, error));
+	NVL_RC(RK_INVALID, f->bench.nvl->ops->create(f->bench.nvl, 0, 2, "team", "fast", 18, &id, error));
 }
 
 static void an_older_release_is_spoken_to_in_its_own_way(void **state)
 {
 	struct fake *f = *state;
+	int id;
 
 	f->fault = OLD_SYNTAX;
-	NVL_RC(0, f->bench.nvl->ops->create(f->bench.nvl, 0, 1, "team", "user_action", 18, error));
+	NVL_RC(0, f->bench.nvl->ops->create(f->bench.nvl, 0, 1, "team", "user_action", 18, &id, error));
 	assert_string_equal(find(f, 1)->mode, "USER_ACTION");
 	f->actions = 0;
-	NVL_RC(0, f->bench.nvl->ops->create(f->bench.nvl, 0, 2, "team2", "full_bandwidth", 18, error));
+	NVL_RC(0, f->bench.nvl->ops->create(f->bench.nvl, 0, 2, "team2", "full_bandwidth", 18, &id, error));
 	assert_int_equal(f->actions, 1);
 }
 

@@ -26,24 +26,39 @@ struct ib_twin {
 	struct rk_sim *sim;
 };
 
-static struct rk_sim *open_twin(struct rk_site **ret_site, struct rk_clock **ret_clock)
+#define NVOS "\"driver\":\"nvos\",\"ssh\":\"admin@sw\""
+#define NMXM "\"driver\":\"nmxm\",\"url\":\"https://m\""
+
+static struct rk_sim *open_twin(const char *nvlink, struct rk_site **ret_site, struct rk_clock **ret_clock)
 {
 	struct rk_sim *sim = NULL;
 
-	*ret_site = fabric_site("\"driver\":\"nvos\",\"ssh\":\"admin@sw\"", "\"driver\":\"opensm\",\"ssh\":\"root@sm\"");
+	*ret_site = fabric_site(nvlink, "\"driver\":\"opensm\",\"ssh\":\"root@sm\"");
 	*ret_clock = rk_clock_virtual(1764500000000);
 	assert_int_equal(rk_sim_open(*ret_site, NULL, *ret_clock, &sim, NULL), 0);
 	return sim;
 }
 
-static int start_nvl(void **state)
+static int start_nvl_of(const char *nvlink, void **state)
 {
 	struct nvl_twin *t = rk_xcalloc(1, sizeof(*t));
 
-	t->sim = open_twin(&t->site, &t->bench.clock);
+	t->sim = open_twin(nvlink, &t->site, &t->bench.clock);
 	t->bench.site = t->site;
+	t->bench.gives_ids = rk_nvl_gives_ids(t->site, 0);
 	*state = t;
 	return rk_sim_nvl(t->sim, &(struct rk_driver_env){ .site = t->site, .clock = t->bench.clock }, &t->bench.nvl, NULL);
+}
+
+static int start_nvl(void **state)
+{
+	return start_nvl_of(NVOS, state);
+}
+
+/* Behind NMX-M, where ids are the network's choice. */
+static int start_given(void **state)
+{
+	return start_nvl_of(NMXM, state);
 }
 
 static int stop_nvl(void **state)
@@ -62,7 +77,7 @@ static int start_ib(void **state)
 {
 	struct ib_twin *t = rk_xcalloc(1, sizeof(*t));
 
-	t->sim = open_twin(&t->site, &t->bench.clock);
+	t->sim = open_twin(NVOS, &t->site, &t->bench.clock);
 	t->bench.site = t->site;
 	*state = t;
 	return rk_sim_ib(t->sim, &(struct rk_driver_env){ .site = t->site, .clock = t->bench.clock }, &t->bench.ib, NULL);
@@ -131,7 +146,7 @@ static void words_that_name_no_such_thing_are_refused(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		NVL_CONTRACT(start_nvl, stop_nvl),
+		NVL_CONTRACT(start_nvl, stop_nvl), NVL_CONTRACT(start_given, stop_nvl),
 		IB_CONTRACT(start_ib, stop_ib),
 		cmocka_unit_test_setup_teardown(a_link_that_is_down_is_gone_from_discovery_tables_and_paths, start_ib, stop_ib),
 		cmocka_unit_test_setup_teardown(words_that_name_no_such_thing_are_refused, start_ib, stop_ib),

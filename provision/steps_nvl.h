@@ -1,0 +1,25 @@
+/* What the NVLink steps share: what the switch says now, and where GPUs go that no cluster has (steps_nvl_home.c). */
+#pragma once
+#include "provision/steps.h"
+
+enum { RK_NVL_SETTLE_MS = 2000 };         /* a call whose answer was lost takes effect within this time, or not at all */
+
+struct rk_nvl_view {
+	int rack;
+	int id;                           /* of the step's partition: the planned one, or the one that the network gave to its name */
+	struct rk_nvl_live *parts; size_t n;
+};
+/* All partitions of the step's rack, in its arena. */
+int rk_nvl_read(struct rk_world *world, struct rk_step *step, struct rk_nvl_view *ret, struct rk_err *err);
+bool rk_nvl_holds(const struct rk_nvl_live *part, uint64_t gpu);
+int rk_nvl_partition_of(const struct rk_nvl_view *view, uint64_t gpu); /* 0: in none */
+const struct rk_nvl_live *rk_nvl_partition_with(const struct rk_nvl_view *view, int id); /* NULL: not there */
+
+/* Is it in the partition of its own tray? */
+bool rk_nvl_in_tray_partition(const struct rk_site *site, const struct rk_nvl_view *view, uint64_t gpu);
+/* Those of the GPUs that are in no partition go home: to where step->before says that they were, else to where the site says that free GPUs are. */
+int rk_nvl_send_home(struct rk_world *world, struct rk_step *step, const uint64_t *gpus, size_t n, struct rk_err *err);
+/* Those of the step's GPUs that are in no partition go into the partition of their tray, whatever the site says. A GPU that does not join is noted. */
+int rk_nvl_quarantine(struct rk_world *world, struct rk_step *step, struct rk_err *err);
+
+extern const struct rk_step_kind rk_nvl_home_steps[]; /* ends with name == NULL */

@@ -1,0 +1,272 @@
+#include "provision/steps_nvl.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+/* Where GPUs are that no cluster has. A GPU in no partition can run nothing, not even alone, so each one goes back to Default or, where the site
+ * says so, into a partition of its tray; a tray that is given up always gets one of its own, because its guest may still live. */
+
+enum { TRAY_GROUPS = 18 };                /* multicast groups: what NVIDIA's own controller gives to the partition of a tray */
+
+static const struct rk_nvl_live *tray_partition(const struct rk_site *site, const struct rk_nvl_view *view, int tray)
+{
+	for (size_t i = 0; i < view->n; i++)
+		if (rk_nvl_tray_of(site, view->rack, &view->parts[i]) == tray)
+			return &view->parts[i];
+	return NULL;
+}
+
+static int tray_of(const struct rk_site *site, uint64_t gpu)
+{
+	int at = rk_find_gpu_guid(site, gpu);
+
+	return at < 0 ? RK_NONE : site->gpus[at].tray;
+}
+
+bool rk_nvl_in_tray_partition(const struct rk_site *site, const struct rk_nvl_view *view, uint64_t gpu)
+{
+	int tray = tray_of(site, gpu);
+	const struct rk_nvl_live *part = tray == RK_NONE ? NULL : tray_partition(site, view, tray);
+
+	return part && rk_nvl_holds(part, gpu);
+}
+
+/* ---- partitions of trays -------------------------------------------------------------------------------------------------------------- */
+
+/* 1 when every tray that step->data names has its partition. */
+static int trays_ready(struct rk_world *world, struct rk_step *step, int *ret, struct rk_err *err)
+{
+	struct rk_nvl_view view;
+	const bool *wanted = step->data;
+	int rc = rk_nvl_read(world, step, &view, err);
+
+	*ret = !rc;
+	for (size_t t = 0; !rc && t < world->site->n_trays; t++)
+		*ret &= !wanted[t] || tray_partition(world->site, &view, (int)t);
+	return rc;
+}
+
+static int make_missing(struct rk_world *world, struct rk_step *step, const bool *wanted, struct rk_err *err)
+{
+	struct rk_nvl_view view;
+	int id, rc = rk_nvl_read(world, step, &view, err);
+
+	for (size_t t = 0; !rc && t < world->site->n_trays; t++) {
+		const struct rk_tray *tray = &world->site->trays[t];
+		if (wanted[t] && !tray_partition(world->site, &view, (int)t))
+			rc = world->nvl->ops->create(world->nvl, view.rack, RK_NVL_TRAYS + tray->number, rk_nvl_tray_name(world->site, (int)t, step->arena),
+						     "full_bandwidth", TRAY_GROUPS, &id, err);
+	}
+	return rc;
+}
+
+static int make_tray_partitions(struct rk_world *world, struct rk_step *step, bool *wanted, struct rk_err *err)
+{
+	void *kept = step->data;
+	int rc = make_missing(world, step, wanted, err);
+
+	step->data = wanted;
+	if (!rc)
+		rc = rk_wait_until(world, step, "the NVLink partition of the tray", trays_ready, err);
+	step->data = kept;
+	return rc;
+}
+
+/* ---- going there ------------------------------------------------------------------------------------------------------------------------ */
+
+/* Partition that the GPU was in before, when it is there still; 0: none. */
+static int former_home(const struct rk_nvl_view *view, const struct rk_jnode *before, uint64_t gpu)
+{
+	char key[24];
+	uint64_t id = 0;
+
+	snprintf(key, sizeof(key), "0x%016" PRIx64, gpu);
+	rk_ju64(rk_jget(before, key), &id);
+	return id && rk_nvl_partition_with(view, (int)id) ? (int)id : 0;
+}
+
+/* Does it go into the partition of its tray? Else to where it was, or Default. */
+static bool to_its_tray(const struct rk_world *world, const struct rk_nvl_view *view, const struct rk_jnode *before, uint64_t gpu, bool quarantine)
+{
+	if (tray_of(world->site, gpu) == RK_NONE)
+		return false;
+	return quarantine || (world->site->racks[view->rack].nvl_per_tray && !former_home(view, before, gpu));
+}
+
+static int add_home(struct rk_world *world, const struct rk_nvl_view *view, const struct rk_jnode *before, uint64_t gpu, bool quarantine, struct rk_err *err)
+{
+	int id = former_home(view, before, gpu);
+
+	if (to_its_tray(world, view, before, gpu, quarantine)) {
+		const struct rk_nvl_live *part = tray_partition(world->site, view, tray_of(world->site, gpu));
+		if (!part)
+			return rk_err_set(err, RK_FAILED, "the NVLink partition of tray %s is gone again", world->site->trays[tray_of(world->site, gpu)].name);
+		id = part->id;
+	}
+	return world->nvl->ops->add(world->nvl, view->rack, id ? id : RK_NVL_DEFAULT, gpu, err);
+}
+
+/* Out of the cluster's partition is what had to be; a GPU that is broken need not be anywhere. */
+static bool stays_out(struct rk_step *step, uint64_t gpu, int rc, struct rk_err *err)
+{
+	if (rc != RK_NOT_FOUND && rc != RK_FAILED)
+		return false;
+	step->note = rk_arena_printf(step->arena, "GPU 0x%016" PRIx64 " stays in no NVLink partition: %s", gpu, err->message ? err->message : "refused");
+	rk_err_clear(err);
+	return true;
+}
+
+/* joined NULL: every GPU has to go where it belongs. Else each goes into the partition of its tray, and those that did are told. */
+static int go_home(struct rk_world *world, struct rk_step *step, const uint64_t *gpus, size_t n, const struct rk_jnode *before, uint64_t *joined, size_t *n_joined,
+		   struct rk_err *err)
+{
+	bool *wanted = rk_arena_array(step->arena, world->site->n_trays, sizeof(*wanted)), any = false;
+	struct rk_nvl_view view;
+	int rc = rk_nvl_read(world, step, &view, err);
+
+	for (size_t i = 0; !rc && i < n; i++)
+		if (!rk_nvl_partition_of(&view, gpus[i]) && to_its_tray(world, &view, before, gpus[i], joined != NULL))
+			any = wanted[tray_of(world->site, gpus[i])] = true;
+	if (!rc && any)
+		rc = make_tray_partitions(world, step, wanted, err);
+	if (!rc && any)
+		rc = rk_nvl_read(world, step, &view, err);
+	for (size_t i = 0; !rc && i < n; i++) {
+		if (rk_nvl_partition_of(&view, gpus[i]))
+			continue;
+		rc = add_home(world, &view, before, gpus[i], joined != NULL, err);
+		if (joined && stays_out(step, gpus[i], rc, err))
+			rc = 0;
+		else if (joined)
+			joined[(*n_joined)++] = gpus[i];
+	}
+	return rc;
+}
+
+int rk_nvl_send_home(struct rk_world *world, struct rk_step *step, const uint64_t *gpus, size_t n, struct rk_err *err)
+{
+	RK_CLEANUP_JSON struct rk_json *json = NULL;
+	int rc = step->before ? rk_json_parse("before", step->before, strlen(step->before), &json, err) : 0;
+
+	return rc ? rc : go_home(world, step, gpus, n, json ? rk_json_root(json) : NULL, NULL, NULL, err);
+}
+
+struct group {
+	uint64_t *gpus;
+	size_t n;
+};
+
+/* 1 when all of step->data are in the partition of their tray. */
+static int group_alone(struct rk_world *world, struct rk_step *step, int *ret, struct rk_err *err)
+{
+	const struct group *group = step->data;
+	struct rk_nvl_view view;
+	int rc = rk_nvl_read(world, step, &view, err);
+
+	*ret = !rc;
+	for (size_t i = 0; !rc && i < group->n; i++)
+		*ret &= rk_nvl_in_tray_partition(world->site, &view, group->gpus[i]);
+	return rc;
+}
+
+int rk_nvl_quarantine(struct rk_world *world, struct rk_step *step, struct rk_err *err)
+{
+	struct group group = { .n = 0 };
+	size_t n;
+	uint64_t *gpus = rk_param_guids(step, "gpus", &n);
+
+	group.gpus = rk_arena_array(step->arena, n, sizeof(*group.gpus));
+	int rc = go_home(world, step, gpus, n, NULL, group.gpus, &group.n, err);
+	step->data = &group;
+	if (!rc)
+		rc = rk_wait_until(world, step, "the GPUs in the NVLink partition of their tray", group_alone, err);
+	step->data = NULL;
+	return rc;
+}
+
+/* ---- nvl.home: a tray that was given up comes back ---------------------------------------------------------------------------------------- */
+
+/* 1 when every wanted GPU is where free GPUs are. One that is in another partition belongs to somebody. */
+static int home_seen(struct rk_world *world, struct rk_step *step, int *ret, struct rk_err *err)
+{
+	struct rk_nvl_view view;
+	size_t n;
+	uint64_t *gpus = rk_param_guids(step, "gpus", &n);
+	int rc = rk_nvl_read(world, step, &view, err);
+
+	*ret = !rc;
+	for (size_t i = 0; !rc && i < n; i++) {
+		int at = rk_nvl_partition_of(&view, gpus[i]);
+		bool alone = rk_nvl_in_tray_partition(world->site, &view, gpus[i]);
+		*ret &= world->site->racks[view.rack].nvl_per_tray ? alone : at == RK_NVL_DEFAULT;
+		if (at && at != RK_NVL_DEFAULT && !alone)
+			rc = rk_err_set(err, RK_CONFLICT, "GPU 0x%016" PRIx64 " of rack %s is in NVLink partition %d", gpus[i], rk_param(step, "rack"), at);
+	}
+	return rc;
+}
+
+/* Out of where free GPUs are not to be: the partition of the tray, or Default. */
+static int leave_wrong_home(struct rk_world *world, struct rk_step *step, struct rk_err *err)
+{
+	struct rk_nvl_view view;
+	size_t n;
+	uint64_t *gpus = rk_param_guids(step, "gpus", &n);
+	int rc = rk_nvl_read(world, step, &view, err);
+
+	for (size_t i = 0; !rc && i < n; i++) {
+		int at = rk_nvl_partition_of(&view, gpus[i]);
+		bool alone = rk_nvl_in_tray_partition(world->site, &view, gpus[i]);
+		if (at && alone != world->site->racks[view.rack].nvl_per_tray)
+			rc = world->nvl->ops->drop(world->nvl, view.rack, at, gpus[i], err);
+	}
+	return rc;
+}
+
+static int nowhere_wrong(struct rk_world *world, struct rk_step *step, int *ret, struct rk_err *err)
+{
+	struct rk_nvl_view view;
+	size_t n;
+	uint64_t *gpus = rk_param_guids(step, "gpus", &n);
+	int rc = rk_nvl_read(world, step, &view, err);
+
+	*ret = !rc;
+	for (size_t i = 0; !rc && i < n; i++)
+		*ret &= !rk_nvl_partition_of(&view, gpus[i]) ||
+			rk_nvl_in_tray_partition(world->site, &view, gpus[i]) == world->site->racks[view.rack].nvl_per_tray;
+	return rc;
+}
+
+/* The partition of a tray that the site has no use for. */
+static int remove_empty(struct rk_world *world, struct rk_step *step, struct rk_err *err)
+{
+	struct rk_nvl_view view;
+	size_t n;
+	uint64_t *gpus = rk_param_guids(step, "gpus", &n);
+	int rc = rk_nvl_read(world, step, &view, err), tray = n ? tray_of(world->site, gpus[0]) : RK_NONE;
+
+	if (rc || tray == RK_NONE || world->site->racks[view.rack].nvl_per_tray)
+		return rc;
+	const struct rk_nvl_live *part = tray_partition(world->site, &view, tray);
+	return part && !part->n_gpus ? world->nvl->ops->remove(world->nvl, view.rack, part->id, err) : 0;
+}
+
+static int home_apply(struct rk_world *world, struct rk_step *step, struct rk_err *err)
+{
+	size_t n;
+	uint64_t *gpus = rk_param_guids(step, "gpus", &n);
+	int rc = leave_wrong_home(world, step, err);
+
+	if (!rc)
+		rc = rk_wait_until(world, step, "the GPUs to leave the partition they are in", nowhere_wrong, err);
+	if (!rc)
+		rc = rk_nvl_send_home(world, step, gpus, n, err);
+	if (!rc)
+		rc = rk_wait_until(world, step, "the GPUs where free GPUs are", home_seen, err);
+	return rc ? rc : remove_empty(world, step, err);
+}
+
+const struct rk_step_kind rk_nvl_home_steps[] = {
+	{ .name = "nvl.home", .summary = "put the tray's GPUs into the NVLink partition of free GPUs", .deadline_ms = 60000, .probe = home_seen, .apply = home_apply },
+	{ .name = NULL },
+};

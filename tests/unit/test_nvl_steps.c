@@ -1,0 +1,341 @@
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "provision/isolation.h"
+#include "tests/contract/ops_twin.h"
+
+/* What operations do to NVLink partitions: ids that the network gives, and where GPUs are that no cluster has. */
+
+#define NMXM "\"driver\":\"nmxm\",\"url\":\"https://{rack}-m\""
+#define PER_TRAY "\"driver\":\"nvos\",\"ssh\":\"admin@{rack}-sw1\",\"release\":\"tray\""
+
+static int start_with(const char *nvlink, void **state)
+{
+	struct fixture *f = rk_xcalloc(1, sizeof(*f));
+
+	rack_nvlink = nvlink;
+	open_world(f, NULL, 2, 4);
+	*state = f;
+	return 0;
+}
+
+static int start(void **state) { return start_with(RACK_NVLINK, state); }
+static int start_given(void **state) { return start_with(NMXM, state); }
+static int start_per_tray(void **state) { return start_with(PER_TRAY, state); }
+
+static int stop(void **state)
+{
+	struct fixture *f = *state;
+
+	close_world(f);
+	free(f);
+	return 0;
+}
+
+static void create(struct fixture *f, const char *name, const char *tenant, int count, bool required)
+{
+	int64_t op;
+
+	OK(rk_cluster_create(&f->world, spec_of(f->arena, name, tenant, count, 1, required), &op, err));
+	OK(rk_world_refresh(&f->world, err));
+}
+
+static void drop_cluster(struct fixture *f, const char *name)
+{
+	int64_t op;
+
+	OK(rk_cluster_delete(&f->world, name, &op, err));
+	OK(rk_world_refresh(&f->world, err));
+}
+
+static void repair_vm(struct fixture *f, const char *cluster, const char *vm)
+{
+	size_t moved;
+	int64_t op;
+
+	OK(rk_cluster_repair(&f->world, cluster, (const char *const[]){ vm }, 1, &op, &moved, err));
+	OK(rk_world_refresh(&f->world, err));
+}
+
+/* Partition of a cluster in a rack as the store has it; 0: none. */
+static int stored_id(struct fixture *f, const char *cluster, const char *rack)
+{
+	const struct rk_site *site = f->world.site;
+
+	for (size_t i = 0; i < site->n_nvl_partitions; i++)
+		if (strcmp(site->clusters[site->nvl_partitions[i].cluster].name, cluster) == 0 && strcmp(site->racks[site->nvl_partitions[i].rack].name, rack) == 0)
+			return site->nvl_partitions[i].id;
+	return 0;
+}
+
+/* How many GPUs of the tray are in Default, in the partition of their tray, in none, in another one. */
+struct places {
+	int standard, alone, nowhere, other;
+};
+static struct places places_of(struct fixture *f, int tray)
+{
+	const struct rk_site *site = f->world.site;
+	const struct rk_tray *t = &site->trays[tray];
+	struct places ret = { .nowhere = t->n_gpus };
+	struct rk_nvl_live *parts;
+	size_t n;
+
+	OK(f->world.nvl->ops->list(f->world.nvl, t->rack, f->arena, &parts, &n, err));
+	for (size_t i = 0; i < n; i++)
+		for (int g = t->first_gpu; g < t->first_gpu + t->n_gpus; g++)
+			for (size_t k = 0; k < parts[i].n_gpus; k++)
+				if (parts[i].gpus[k] == site->gpus[g].fabric_guid) {
+					bool alone = rk_nvl_tray_of(site, t->rack, &parts[i]) == tray;
+					ret.nowhere--;
+					ret.standard += parts[i].id == RK_NVL_DEFAULT;
+					ret.alone += alone;
+					ret.other += !alone && parts[i].id != RK_NVL_DEFAULT;
+				}
+	return ret;
+}
+
+static int tray_of_vm(struct fixture *f, const char *vm)
+{
+	return f->world.site->vms[rk_find_vm(f->world.site, vm)].tray;
+}
+
+static bool live_has(struct fixture *f, int rack, const char *name)
+{
+	struct rk_nvl_live *parts;
+	size_t n;
+
+	OK(f->world.nvl->ops->list(f->world.nvl, rack, f->arena, &parts, &n, err));
+	for (size_t i = 0; i < n; i++)
+		if (rk_streq(parts[i].name, name))
+			return true;
+	return false;
+}
+
+/* ---- ids ------------------------------------------------------------------------------------------------------------------------------ */
+
+/* The network gives another id than the planned one: the store has it, the guests see it, and the whole life of the cluster goes on with it. */
+static void the_id_that_the_network_gives_is_the_one_in_the_store(void **state)
+{
+	struct fixture *f = *state;
+	int64_t op;
+
+	create(f, "a", "t", 2, true);
+	assert_int_equal(stored_id(f, "a", "r1"), 101);
+	assert_int_equal(stored_id(f, "a", "r2"), 101);
+	assert_int_equal(f->world.site->clusters[0].state, RK_CLUSTER_READY);
+	assert_consistent(f);
+	create(f, "b", "u", 2, true);
+	assert_int_equal(stored_id(f, "b", "r1"), 102);
+	assert_consistent(f);
+	OK(rk_cluster_resize(&f->world, "a", 4, true, &op, err));
+	assert_consistent(f);
+	repair_vm(f, "a", "a-01");
+	assert_consistent(f);
+	OK(rk_cluster_resize(&f->world, "a", 1, false, &op, err));
+	assert_consistent(f);
+	drop_cluster(f, "a");
+	drop_cluster(f, "b");
+	assert_consistent(f);
+	assert_int_equal(f->world.site->n_nvl_partitions, 0);
+}
+
+static void a_create_that_fails_leaves_no_partition_behind(void **state)
+{
+	struct fixture *f = *state;
+	int64_t op;
+
+	OK(rk_sim_fault_add(f->world.sim, "hv.start@r2-t01=fail", err));
+	assert_int_equal(rk_cluster_create(&f->world, spec_of(f->arena, "a", "t", 2, 1, false), &op, NULL), RK_FAILED);
+	assert_consistent(f);
+	assert_false(live_has(f, 0, "a"));
+	assert_int_equal(f->world.site->n_nvl_partitions, 0);
+}
+
+/* Two clusters are planned with ids that the network then gives the other way round: each row ends up with what is on the network. */
+static void an_id_that_another_plan_has_is_exchanged(void **state)
+{
+	struct fixture *f = *state;
+
+	create(f, "a", "t", 2, false);
+	create(f, "b", "u", 2, false);
+	OK(rk_store_give_nvl_id(f->world.store, "r1", "a", 2, err));
+	OK(rk_world_refresh(&f->world, err));
+	assert_int_equal(stored_id(f, "a", "r1"), 2);
+	assert_int_equal(stored_id(f, "b", "r1"), 1);
+	assert_int_equal(stored_id(f, "a", "r2"), 1);
+	OK(rk_store_give_nvl_id(f->world.store, "r1", "a", 4711, err));
+	OK(rk_world_refresh(&f->world, err));
+	assert_int_equal(stored_id(f, "a", "r1"), 4711);
+	assert_int_equal(stored_id(f, "b", "r1"), 1);
+	assert_int_equal(rk_store_give_nvl_id(f->world.store, "r1", "nobody", 9, NULL), RK_NOT_FOUND);
+	assert_int_equal(rk_store_give_nvl_id(f->world.store, "r1", "a", RK_NVL_DEFAULT, NULL), RK_INVALID);
+}
+
+/* A renamed cluster keeps its partitions and their name: a new cluster of the old name must get partitions of its own. */
+static void a_new_cluster_does_not_join_the_partition_of_a_renamed_one(void **state)
+{
+	struct fixture *f = *state;
+	struct rk_isolation isolation;
+	int64_t op;
+
+	create(f, "a", "t", 2, false);
+	OK(rk_cluster_rename(&f->world, "a", "z", &op, err));
+	create(f, "a", "u", 2, false);
+	assert_int_not_equal(stored_id(f, "a", "r1"), stored_id(f, "z", "r1"));
+	assert_consistent(f);
+	assert_true(live_has(f, 0, "a.2"));
+	OK(rk_isolation_verify(&f->world, true, f->arena, &isolation, err));
+	drop_cluster(f, "z");
+	assert_consistent(f);
+	drop_cluster(f, "a");
+	assert_consistent(f);
+}
+
+/* Somebody made a partition of the planned id and put GPUs of a free tray into it: no tenant is put beside them. */
+static void a_partition_that_holds_others_is_not_moved_into(void **state)
+{
+	struct fixture *f = *state;
+	struct rk_err why RK_CLEANUP_ERR = RK_ERR_INIT;
+	int64_t op;
+
+	OK(rk_sim_fault_add(f->world.sim, "gpu-move@r1-t04/0/1", err));
+	assert_int_equal(rk_cluster_create(&f->world, spec_of(f->arena, "a", "t", 2, 1, false), &op, &why), RK_FAILED);
+	assert_non_null(strstr(why.message, "is there already and holds GPU"));
+	assert_int_equal(f->world.site->n_clusters, 0);
+	assert_int_equal(places_of(f, rk_find_tray(f->world.site, "r1-t01")).standard, 4);
+}
+
+/* ---- where free GPUs are ---------------------------------------------------------------------------------------------------------------- */
+
+static void released_gpus_go_back_to_the_default_partition(void **state)
+{
+	struct fixture *f = *state;
+
+	create(f, "a", "t", 4, false);
+	assert_int_equal(places_of(f, 0).other, 4);
+	drop_cluster(f, "a");
+	for (size_t t = 0; t < f->world.site->n_trays; t++)
+		assert_int_equal(places_of(f, (int)t).standard, 4);
+}
+
+/* With "release": "tray" they are in a partition of their tray, from which the next cluster takes them; a create that is taken back puts them
+ * where they were. */
+static void released_gpus_go_to_the_partition_of_their_tray_where_the_site_says_so(void **state)
+{
+	struct fixture *f = *state;
+	struct rk_isolation isolation;
+	struct rk_plane_check *checks;
+	size_t n;
+	int64_t op;
+
+	create(f, "a", "t", 8, false);
+	OK(rk_cluster_resize(&f->world, "a", 4, false, &op, err));
+	drop_cluster(f, "a");
+	for (size_t t = 0; t < f->world.site->n_trays; t++)
+		assert_int_equal(places_of(f, (int)t).alone, 4);
+	OK(rk_nvlink_verify(&f->world, NULL, f->arena, &checks, &n, err));
+	create(f, "b", "u", 4, true);
+	assert_int_equal(f->world.site->clusters[0].state, RK_CLUSTER_READY);
+	assert_consistent(f);
+	OK(rk_isolation_verify(&f->world, true, f->arena, &isolation, err));
+	OK(rk_sim_fault_add(f->world.sim, "hv.start@r1-t03=fail", err));
+	assert_int_equal(rk_cluster_resize(&f->world, "b", 8, true, &op, NULL), RK_FAILED);
+	OK(rk_world_refresh(&f->world, err));
+	assert_int_equal(places_of(f, rk_find_tray(f->world.site, "r1-t03")).alone, 4);
+	assert_consistent(f);
+}
+
+/* The GPUs of a tray that a repair gave up are by themselves until it comes back. */
+static void gpus_of_a_tray_that_was_given_up_are_by_themselves(void **state)
+{
+	struct fixture *f = *state;
+	struct rk_plane_check *checks;
+	size_t n;
+	int64_t op;
+
+	create(f, "a", "t", 2, false);
+	int tray = tray_of_vm(f, "a-01");
+	repair_vm(f, "a", "a-01");
+	assert_int_equal(places_of(f, tray).alone, 4);
+	OK(rk_nvlink_verify(&f->world, NULL, f->arena, &checks, &n, err));
+	OK(rk_tray_restore(&f->world, &tray, 1, &op, err));
+	OK(rk_world_refresh(&f->world, err));
+	assert_int_equal(places_of(f, tray).standard, 4);
+	rk_clock_sleep_ms(f->clock, 5000);
+	assert_false(live_has(f, 0, rk_nvl_tray_name(f->world.site, tray, f->arena)));
+	assert_consistent(f);
+}
+
+static void a_tray_that_comes_back_stays_by_itself_where_the_site_says_so(void **state)
+{
+	struct fixture *f = *state;
+	int64_t op;
+
+	create(f, "a", "t", 2, false);
+	int tray = tray_of_vm(f, "a-01");
+	repair_vm(f, "a", "a-01");
+	OK(rk_tray_restore(&f->world, &tray, 1, &op, err));
+	OK(rk_world_refresh(&f->world, err));
+	assert_int_equal(places_of(f, tray).alone, 4);
+	assert_consistent(f);
+}
+
+/* A GPU that is gone cannot be put anywhere, and does not hold up the repair of the others. */
+static void a_gpu_that_is_gone_does_not_hold_up_the_repair(void **state)
+{
+	struct fixture *f = *state;
+
+	create(f, "a", "t", 2, false);
+	int tray = tray_of_vm(f, "a-01");
+	OK(rk_sim_fault_add(f->world.sim, rk_arena_printf(f->arena, "gpu-missing@%s/2", f->world.site->trays[tray].name), err));
+	repair_vm(f, "a", "a-01");
+	assert_int_equal(places_of(f, tray).alone, 3);
+	assert_int_equal(places_of(f, tray).nowhere, 1);
+	assert_int_equal(f->world.site->clusters[0].state, RK_CLUSTER_READY);
+}
+
+/* Somebody else's partition that is called as that of a tray is not taken for one once others are in it. */
+static void a_partition_of_a_tray_with_others_in_it_is_a_breach(void **state)
+{
+	struct fixture *f = *state;
+	struct rk_isolation isolation;
+
+	create(f, "a", "t", 2, false);
+	drop_cluster(f, "a");
+	create(f, "b", "u", 2, false);
+	struct rk_nvl_live *parts;
+	size_t n;
+	OK(f->world.nvl->ops->list(f->world.nvl, 0, f->arena, &parts, &n, err));
+	for (size_t i = 0; i < n; i++)
+		if (rk_nvl_tray_of(f->world.site, 0, &parts[i]) != RK_NONE)
+			OK(rk_sim_fault_add(f->world.sim, rk_arena_printf(f->arena, "gpu-move@r1-t04/0/%d", parts[i].id), err));
+	assert_int_equal(rk_isolation_verify(&f->world, true, f->arena, &isolation, NULL), RK_UNHEALTHY);
+}
+
+#define WITH(test, start) cmocka_unit_test_setup_teardown(test, start, stop)
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		WITH(the_id_that_the_network_gives_is_the_one_in_the_store, start_given),
+		WITH(a_create_that_fails_leaves_no_partition_behind, start_given),
+		WITH(an_id_that_another_plan_has_is_exchanged, start),
+		WITH(a_new_cluster_does_not_join_the_partition_of_a_renamed_one, start),
+		WITH(a_new_cluster_does_not_join_the_partition_of_a_renamed_one, start_given),
+		WITH(a_partition_that_holds_others_is_not_moved_into, start),
+		WITH(released_gpus_go_back_to_the_default_partition, start),
+		WITH(released_gpus_go_to_the_partition_of_their_tray_where_the_site_says_so, start_per_tray),
+		WITH(gpus_of_a_tray_that_was_given_up_are_by_themselves, start),
+		WITH(a_tray_that_comes_back_stays_by_itself_where_the_site_says_so, start_per_tray),
+		WITH(a_gpu_that_is_gone_does_not_hold_up_the_repair, start),
+		WITH(a_partition_of_a_tray_with_others_in_it_is_a_breach, start_per_tray),
+	};
+
+	keep_memory();
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
