@@ -104,6 +104,17 @@ int rk_store_add_nvl_partition(struct rk_store *store, const char *rack, int id,
  * network, takes the planned one in exchange. */
 int rk_store_give_nvl_id(struct rk_store *store, const char *rack, const char *name, int id, struct rk_err *err);
 int rk_store_remove_nvl_partition(struct rk_store *store, const char *rack, const char *cluster, struct rk_err *err);
+/* What was last read of an NVLink partition: how many GPUs the switch had in it, and how many of those whose guests were asked said so, too. */
+struct rk_nvl_note {
+	const char *rack, *name;          /* of the partition */
+	long live;                        /* -1: never read */
+	long seen, asked;                 /* asked 0: nobody was asked */
+	int64_t live_ms, seen_ms;         /* unix, when; 0: never */
+};
+/* Written with the present time; what was not read now (live -1, asked 0) keeps its old value. The revision stays. */
+int rk_store_note_nvl(struct rk_store *store, const struct rk_nvl_note *note, struct rk_err *err);
+/* Of all partitions of the store that were read since they were made. In the arena. */
+int rk_store_nvl_notes(struct rk_store *store, struct rk_arena *arena, struct rk_nvl_note **ret, size_t *ret_n, struct rk_err *err);
 int rk_store_add_ib_partition(struct rk_store *store, const char *fabric, uint16_t pkey, const char *cluster, const char *name, bool full,
 			      struct rk_err *err);
 int rk_store_remove_ib_partition(struct rk_store *store, const char *fabric, uint16_t pkey, struct rk_err *err);

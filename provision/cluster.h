@@ -101,6 +101,10 @@ struct rk_plane_check {                   /* one thing that was looked at */
 	const char *tenant, *cluster;
 	const char *verdict;              /* pass | fail | unknown | skipped */
 	const char *wanted, *live, *message; /* texts; NULL unknown */
+	/* Of NVLink partitions: what operations have put there, what the guests say; NULL: not asked, or nobody answered. */
+	const char *applied, *seen;
 };
-int rk_nvlink_verify(struct rk_world *world, const char *selection, struct rk_arena *arena, struct rk_plane_check **ret, size_t *ret_n, struct rk_err *err);
+/* guests: their nvidia-smi is asked, too. What was read is noted in the store, unless the world is read-only. */
+int rk_nvlink_verify(struct rk_world *world, const char *selection, bool guests, struct rk_arena *arena, struct rk_plane_check **ret, size_t *ret_n,
+		     struct rk_err *err);
 int rk_ib_verify(struct rk_world *world, struct rk_arena *arena, struct rk_plane_check **ret, size_t *ret_n, struct rk_err *err);

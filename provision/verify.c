@@ -53,8 +53,8 @@ static const char *judge(const struct rk_member_diff *d)
 	return d->unknown.n ? "unknown" : "pass";
 }
 
-static void add_member_check(struct rk_checks *c, const struct rk_live *live, const char *plane, const char *object, int cluster, const char *thing,
-			     struct rk_arena *arena, struct rk_member_diff *d)
+void rk_check_members(struct rk_checks *c, const struct rk_live *live, const char *plane, const char *object, int cluster, const char *thing, struct rk_arena *arena,
+		      struct rk_member_diff *d)
 {
 	const struct rk_cluster *cl = &live->site->clusters[cluster];
 
@@ -76,78 +76,12 @@ void rk_check_add(struct rk_checks *c, const char *plane, const char *object, co
 	*rk_vec_push(c) = (struct rk_plane_check){ .plane = plane, .object = object, .verdict = verdict, .wanted = wanted, .live = live, .message = message };
 }
 
-/* ---- NVLink ---------------------------------------------------------------------------------------------------------------------- */
-
-static void check_controller(struct rk_checks *c, const struct rk_live *live, int rack, struct rk_arena *arena)
-{
-	struct rk_err err RK_CLEANUP_ERR = RK_ERR_INIT;
-	const char *name = live->site->racks[rack].name;
-	int rc = live->nvl[rack].read ? live->world->nvl->ops->health(live->world->nvl, rack, &err) : RK_UNREACHABLE;
-
-	if (rc == 0)
-		rk_check_add(c, "nvlink", name, "pass", "controller healthy", "controller healthy", NULL);
-	else
-		rk_check_add(c, "nvlink", name, rc == RK_UNHEALTHY ? "fail" : "unknown", "controller healthy", NULL,
-			  live->nvl[rack].read ? rk_arena_strdup(arena, err.message) : rk_arena_strdup(arena, live->nvl[rack].why));
-}
-
-static void check_rack(struct rk_checks *c, const struct rk_live *live, int rack, struct rk_arena *arena)
-{
-	const struct rk_site *site = live->site;
-	const struct rk_live_nvl *r = &live->nvl[rack];
-	const char *name = site->racks[rack].name;
-	struct rk_member_diff d;
-
-	check_controller(c, live, rack, arena);
-	for (size_t i = 0; i < site->n_nvl_partitions; i++)
-		if (site->nvl_partitions[i].rack == rack) {
-			rk_live_nvl_diff(live, (int)i, arena, &d);
-			add_member_check(c, live, "nvlink", rk_arena_printf(arena, "%s/%d", name, site->nvl_partitions[i].id), site->nvl_partitions[i].cluster,
-					 "GPUs", arena, &d);
-		}
-	for (size_t i = 0; i < r->n; i++)
-		if (!rk_nvl_in_store(site, rack, &r->parts[i]))
-			rk_check_add(c, "nvlink", rk_arena_printf(arena, "%s/%d", name, r->parts[i].id), "fail", "absent",
-				  rk_arena_printf(arena, "%zu GPUs", r->parts[i].n_gpus), "the store knows of no such partition");
-}
-
-static void check_nvlink(struct rk_checks *c, const struct rk_live *live, struct rk_arena *arena)
-{
-	for (size_t r = 0; r < live->site->n_racks; r++)
-		if (live->scope->racks[r] && rk_rack_has_nvlink(live->site, (int)r))
-			check_rack(c, live, (int)r, arena);
-}
-
 bool *rk_flags_all(struct rk_arena *arena, size_t n)
 {
 	bool *flags = rk_arena_array(arena, n, sizeof(*flags));
 
 	memset(flags, 1, n);
 	return flags;
-}
-
-int rk_nvlink_verify(struct rk_world *world, const char *selection, struct rk_arena *arena, struct rk_plane_check **ret, size_t *ret_n, struct rk_err *err)
-{
-	struct rk_live *live RK_CLEANUP_LIVE = NULL;
-	struct rk_checks c = { NULL, 0, 0 };
-	bool *racks = selection ? rk_arena_array(arena, world->site->n_racks, sizeof(*racks)) : rk_flags_all(arena, world->site->n_racks);
-	const struct rk_live_scope scope = { .racks = racks };
-	int *chosen, rc = 0;
-	size_t n = 0;
-
-	*ret_n = 0;
-	if (selection)
-		rc = rk_select_racks(world->site, selection, NULL, arena, &chosen, &n, err);
-	for (size_t i = 0; !rc && i < n; i++)
-		racks[chosen[i]] = true;
-	if (!rc)
-		rc = rk_live_read(world, &scope, &live, err);
-	if (rc)
-		return rc;
-	check_nvlink(&c, live, arena);
-	rc = rk_checks_verdict(&c, "NVLink checks", err);
-	rk_checks_hand_over(&c, arena, ret, ret_n);
-	return rc;
 }
 
 /* ---- InfiniBand ------------------------------------------------------------------------------------------------------------------ */
@@ -194,7 +128,7 @@ static void check_fabric(struct rk_checks *c, const struct rk_live *live, int fa
 		if (site->ib_partitions[i].fabric == fabric) {
 			const struct rk_ib_partition *p = &site->ib_partitions[i];
 			rk_live_ib_diff(live, (int)i, arena, &d);
-			add_member_check(c, live, "infiniband", rk_arena_printf(arena, "%s/0x%04x", name, p->pkey), p->cluster,
+			rk_check_members(c, live, "infiniband", rk_arena_printf(arena, "%s/0x%04x", name, p->pkey), p->cluster,
 					 p->full ? "full members" : "limited members", arena, &d);
 		}
 	check_strangers(c, live, fabric, arena);

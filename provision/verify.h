@@ -74,6 +74,9 @@ struct rk_checks {
 };
 void rk_check_add(struct rk_checks *checks, const char *plane, const char *object, const char *verdict, const char *wanted, const char *live,
 		  const char *message);
+/* A partition: its members against what the store says. Empties the difference. */
+void rk_check_members(struct rk_checks *checks, const struct rk_live *live, const char *plane, const char *object, int cluster, const char *thing,
+		      struct rk_arena *arena, struct rk_member_diff *diff);
 /* The rows into the arena; frees the array. */
 void rk_checks_hand_over(struct rk_checks *checks, struct rk_arena *arena, struct rk_plane_check **ret, size_t *ret_n);
 /* RK_UNHEALTHY, RK_UNREACHABLE or 0 by the worst verdict. what: "NVLink checks". */

@@ -400,7 +400,7 @@ static const struct rk_command ib_rows[] = {
 				{ "xmit_gbps", RK_COL_REAL }, { "rcv_gbps", RK_COL_REAL }, { "message", RK_COL_TEXT }, { "counters", RK_COL_JSON, .wide = true }),
 	  .examples = RK_EXAMPLES("ib counters", "ib counters r01-t[01-02] --interval 10"), .run = ib_counters },
 	{ .noun = "ib", .verb = "verify", .summary = "compare every PKey with the tables of all ports now", .flags = RK_CMD_REMOTE, .list = true,
-	  .columns = CHECK_COLUMNS, .examples = RK_EXAMPLES("ib verify"), .run = ib_verify },
+	  .columns = RK_COLUMNS(CHECK_COLUMNS), .examples = RK_EXAMPLES("ib verify"), .run = ib_verify },
 	{ .noun = "ib", .verb = "import", .summary = "keep a fabric from ibnetdiscover output", .flags = RK_CMD_CHANGES,
 	  .description = "A fabric that is wired as designed becomes the state that later ones are compared with; --accept makes any fabric that.",
 	  .options = RK_ARGS({ .name = "fabric", .type = RK_ARG_FABRIC, .help = "which InfiniBand fabric, when there are several" },

@@ -14,12 +14,29 @@ static int members_of(const struct rk_site *site, int cluster, int rack)
 	return n;
 }
 
-static void nvlink_row(struct rk_call *call, const struct rk_nvl_partition *p)
+struct notes {
+	struct rk_nvl_note *items;
+	size_t n;
+};
+
+static const struct rk_nvl_note *note_of(const struct rk_site *site, const struct notes *notes, const struct rk_nvl_partition *p)
+{
+	for (size_t i = 0; i < notes->n; i++)
+		if (rk_streq(notes->items[i].rack, site->racks[p->rack].name) && rk_streq(notes->items[i].name, p->name))
+			return &notes->items[i];
+	return NULL;
+}
+
+static int nvlink_row(struct rk_call *call, const struct rk_nvl_partition *p, struct rk_err *err)
 {
 	const struct rk_site *site = call->world->site;
 	const struct rk_rack *rack = &site->racks[p->rack];
 	const struct rk_cluster *c = &site->clusters[p->cluster];
+	long applied;
+	int rc = rk_nvl_applied(call->world, (int)(p - site->nvl_partitions), &applied, err);
 
+	if (rc)
+		return rc;
 	rk_out_row(call->out);
 	rk_cell_text(call->out, "rack", rack->name);
 	rk_cell_text(call->out, "domain", rack->cluster_uuid);
@@ -29,14 +46,36 @@ static void nvlink_row(struct rk_call *call, const struct rk_nvl_partition *p)
 	rk_cell_text(call->out, "cluster", c->name);
 	rk_cell_number(call->out, "gpus", members_of(site, p->cluster, p->rack) * site->profiles[rack->profile].gpus_per_tray);
 	rk_cell_text(call->out, "state", rk_cluster_state_name(c->state));
+	rk_cell_number(call->out, "applied", applied);
+	return 0;
 }
 
+static const char *seen_text(const struct rk_nvl_note *note, struct rk_arena *arena)
+{
+	return note && note->seen_ms ? rk_arena_printf(arena, "%ld of %ld GPUs", note->seen, note->asked) : NULL;
+}
+
+/* Local: what was last read, and when. */
 static int nvlink_list(struct rk_call *call, struct rk_err *err)
 {
-	(void)err;
-	for (size_t i = 0; i < call->world->site->n_nvl_partitions; i++)
-		nvlink_row(call, &call->world->site->nvl_partitions[i]);
-	return 0;
+	const struct rk_site *site = call->world->site;
+	struct notes notes = { NULL, 0 };
+	int rc = rk_store_nvl_notes(call->world->store, call->arena, &notes.items, &notes.n, err);
+
+	for (size_t i = 0; !rc && i < site->n_nvl_partitions; i++) {
+		const struct rk_nvl_note *note = note_of(site, &notes, &site->nvl_partitions[i]);
+		rc = nvlink_row(call, &site->nvl_partitions[i], err);
+		if (rc || !note)
+			continue;
+		if (note->live >= 0)
+			rk_cell_number(call->out, "live", note->live);
+		if (note->live_ms)
+			rk_cell_time(call->out, "live_at", note->live_ms);
+		rk_cell_text(call->out, "seen", seen_text(note, call->arena));
+		if (note->seen_ms)
+			rk_cell_time(call->out, "seen_at", note->seen_ms);
+	}
+	return rc;
 }
 
 /* RACK/ID, or an ID that fits one domain only. */
@@ -65,13 +104,10 @@ static int nvlink_find(struct rk_call *call, const char *text, const struct rk_n
 	return rk_err_set(err, RK_INVALID, "partition %s is in %zu domains: write RACK/ID", text, found);
 }
 
-static void seen_cell(struct rk_call *call, const struct rk_nvl_partition *p)
+static void seen_cell(struct rk_call *call, const struct rk_nvl_seen *seen, size_t n)
 {
-	struct rk_nvl_seen *seen;
-	size_t n;
 	struct rk_jw *w = rk_cell_json(call->out, "seen");
 
-	rk_nvl_ask_guests(call->world, (int)(p - call->world->site->nvl_partitions), call->arena, &seen, &n);
 	rk_jw_array(w);
 	for (size_t i = 0; i < n; i++) {
 		const char *const pairs[][2] = { { "state", seen[i].state }, { "status", seen[i].status }, { "clique", seen[i].clique },
@@ -92,6 +128,26 @@ static void seen_cell(struct rk_call *call, const struct rk_nvl_partition *p)
 	rk_jw_end(w);
 }
 
+static void members_cell(struct rk_call *call, const struct rk_nvl_live *mine)
+{
+	struct rk_jw *w = rk_cell_json(call->out, "members");
+
+	rk_jw_array(w);
+	for (size_t g = 0; mine && g < mine->n_gpus; g++)
+		rk_jw_hex64(w, mine->gpus[g]);
+	rk_jw_end(w);
+}
+
+static int note_now(struct rk_call *call, const struct rk_nvl_partition *p, const struct rk_nvl_live *mine, const struct rk_nvl_seen *seen, size_t n, struct rk_err *err)
+{
+	const struct rk_site *site = call->world->site;
+	struct rk_nvl_tally tally;
+
+	rk_nvl_tally(site, seen, n, (int)(p - site->nvl_partitions), call->arena, &tally);
+	const struct rk_nvl_note note = { .rack = site->racks[p->rack].name, .name = p->name, .live = mine ? (long)mine->n_gpus : 0, .seen = tally.agree, .asked = tally.asked };
+	return call->world->env.read_only ? 0 : rk_store_note_nvl(call->world->store, &note, err);
+}
+
 static int nvlink_show(struct rk_call *call, struct rk_err *err)
 {
 	const struct rk_nvl_partition *p = NULL;
@@ -108,46 +164,84 @@ static int nvlink_show(struct rk_call *call, struct rk_err *err)
 	for (size_t i = 0; i < n; i++)
 		if (live[i].id == p->id)
 			mine = &live[i];
-	nvlink_row(call, p);
+	rc = nvlink_row(call, p, err);
+	if (rc)
+		return rc;
 	rk_cell_number(call->out, "live", mine ? (long long)mine->n_gpus : 0);
 	rk_cell_text(call->out, "health", mine ? mine->health : NULL);
 	rk_cell_text(call->out, "resiliency", mine ? mine->resiliency : NULL);
 	rk_cell_time(call->out, "at", rk_clock_unix_ms(call->world->env.clock));
-	struct rk_jw *w = rk_cell_json(call->out, "members");
-	rk_jw_array(w);
-	for (size_t g = 0; mine && g < mine->n_gpus; g++)
-		rk_jw_hex64(w, mine->gpus[g]);
-	rk_jw_end(w);
-	seen_cell(call, p);
-	return 0;
+	members_cell(call, mine);
+	const int partition = (int)(p - call->world->site->nvl_partitions);
+	struct rk_nvl_seen *seen;
+	size_t n_seen;
+	rk_nvl_ask_guests(call->world, &partition, 1, call->arena, &seen, &n_seen);
+	seen_cell(call, seen, n_seen);
+	return note_now(call, p, mine, seen, n_seen, err);
+}
+
+/* What the guests said: now, or when they were last asked. */
+static void seen_cells(struct rk_call *call, const struct rk_plane_check *check, const struct notes *notes)
+{
+	const struct rk_site *site = call->world->site;
+	int64_t now = rk_clock_unix_ms(call->world->env.clock);
+	const struct rk_nvl_note *note = NULL;
+
+	for (size_t i = 0; !check->seen && i < site->n_nvl_partitions; i++)
+		if (rk_streq(check->object, rk_arena_printf(call->arena, "%s/%d", site->racks[site->nvl_partitions[i].rack].name, site->nvl_partitions[i].id)))
+			note = note_of(site, notes, &site->nvl_partitions[i]);
+	rk_cell_text(call->out, "applied", check->applied);
+	rk_cell_time(call->out, "at", now);
+	rk_cell_text(call->out, "seen", check->seen ? check->seen : seen_text(note, call->arena));
+	if (check->seen || (note && note->seen_ms))
+		rk_cell_time(call->out, "seen_at", check->seen ? now : note->seen_ms);
 }
 
 static int nvlink_verify(struct rk_call *call, struct rk_err *err)
 {
 	struct rk_plane_check *checks = NULL;
+	struct notes notes = { NULL, 0 };
 	size_t n = 0;
 	int rc = rk_world_drivers(call->world, err);
 
 	if (!rc)
-		rc = rk_nvlink_verify(call->world, rk_call_arg(call, "SEL"), call->arena, &checks, &n, err);
-	rk_plane_rows(call, checks, n);
+		rc = rk_store_nvl_notes(call->world->store, call->arena, &notes.items, &notes.n, err);
+	if (!rc)
+		rc = rk_nvlink_verify(call->world, rk_call_arg(call, "SEL"), rk_call_flag(call, "guests"), call->arena, &checks, &n, err);
+	for (size_t i = 0; i < n; i++) {
+		rk_plane_row(call, &checks[i]);
+		seen_cells(call, &checks[i], &notes);
+	}
 	return rc;
 }
 
 #define NVLINK_COLUMNS                                                                                                                    \
 	{ "rack", RK_COL_TEXT }, { "domain", RK_COL_TEXT, .wide = true }, { "partition", RK_COL_NUMBER }, { "name", RK_COL_TEXT }, { "tenant", RK_COL_TEXT }, \
-		{ "cluster", RK_COL_TEXT }, { "gpus", RK_COL_NUMBER }, { "state", RK_COL_TEXT }
+		{ "cluster", RK_COL_TEXT }, { "gpus", RK_COL_NUMBER }, { "state", RK_COL_TEXT }, { "applied", RK_COL_NUMBER }, { "live", RK_COL_NUMBER }
 
 static const struct rk_command nvlink_rows[] = {
-	{ .noun = "nvlink", .verb = "list", .summary = "list the NVLink partitions", .list = true, .columns = RK_COLUMNS(NVLINK_COLUMNS), .examples = RK_EXAMPLES("nvlink list"), .run = nvlink_list },
-	{ .noun = "nvlink", .verb = "show", .summary = "show a partition as wanted, as the switch holds it now, and as its guests see it", .flags = RK_CMD_REMOTE,
-	  .description = "gpus is how many the cluster has in this rack, live how many the switch has in the partition, members which. seen is what nvidia-smi says in each "
-			 "guest: State, Status, CliqueId, ClusterUUID, and whether they agree with the partition; a guest that does not answer says why.",
+	{ .noun = "nvlink", .verb = "list", .summary = "list the NVLink partitions as wanted, applied and last seen", .list = true,
+	  .description = "gpus is how many the cluster has in this rack, applied how many operations have put into the partition so far, live how many the switch held and "
+			 "seen of how many the guests said that they are in it, when that was last read by nvlink show or nvlink verify. Nothing is read now.",
+	  .columns = RK_COLUMNS(NVLINK_COLUMNS, { "live_at", RK_COL_TIME }, { "seen", RK_COL_TEXT }, { "seen_at", RK_COL_TIME }),
+	  .examples = RK_EXAMPLES("nvlink list"), .run = nvlink_list },
+	{ .noun = "nvlink", .verb = "show", .summary = "show a partition as wanted, as the switch holds it now, and as its guests see it", .flags = RK_CMD_REMOTE | RK_CMD_RECORDS,
+	  .description = "gpus is how many the cluster has in this rack, applied how many operations have put there, live how many the switch has in the partition, members "
+			 "which. seen is what nvidia-smi says in each guest: State, Status, CliqueId, ClusterUUID, and whether they agree with the partition; a guest that "
+			 "does not answer says why. at is when all of this was read.",
 	  .args = RK_ARGS({ .name = "PARTITION", .type = RK_ARG_TEXT, .required = true, .help = "RACK/ID" }),
-	  .columns = RK_COLUMNS(NVLINK_COLUMNS, { "live", RK_COL_NUMBER }, { "health", RK_COL_TEXT }, { "resiliency", RK_COL_TEXT }, { "members", RK_COL_JSON },
+	  .columns = RK_COLUMNS(NVLINK_COLUMNS, { "health", RK_COL_TEXT }, { "resiliency", RK_COL_TEXT }, { "members", RK_COL_JSON },
 				{ "seen", RK_COL_JSON, .wide = true }, { "at", RK_COL_TIME, .wide = true }), .run = nvlink_show },
-	{ .noun = "nvlink", .verb = "verify", .summary = "compare every partition with what the switches hold now", .flags = RK_CMD_REMOTE, .list = true,
-	  .args = RK_ARGS({ .name = "SEL", .type = RK_ARG_SEL_RACKS, .help = "racks; default all" }), .columns = CHECK_COLUMNS,
-	  .examples = RK_EXAMPLES("nvlink verify"), .run = nvlink_verify },
+	{ .noun = "nvlink", .verb = "verify", .summary = "compare every partition with what the switches hold now", .flags = RK_CMD_REMOTE | RK_CMD_RECORDS, .list = true,
+	  .description = "wanted is what the store says, applied what operations have done, live what the switch held at the time in at. The controller of each domain is "
+			 "looked at, too: it is found among the switches of the rack, and one that moved, is down, is not configured, or forgets its configuration with the "
+			 "next restart is named as such.\n\n"
+			 "With --guests the nvidia-smi of every guest is asked as well, and a GPU that does not see itself in its partition fails. Without it, seen is what the "
+			 "guests said last, at the time in seen_at, and is not judged.",
+	  .args = RK_ARGS({ .name = "SEL", .type = RK_ARG_SEL_RACKS, .help = "racks; default all" }),
+	  .options = RK_ARGS({ .name = "guests", .type = RK_ARG_NONE, .help = "ask the guests, too" }),
+	  .columns = RK_COLUMNS(CHECK_COLUMNS, { "applied", RK_COL_TEXT, .wide = true }, { "seen", RK_COL_TEXT, .wide = true }, { "at", RK_COL_TIME, .wide = true },
+				{ "seen_at", RK_COL_TIME, .wide = true }),
+	  .examples = RK_EXAMPLES("nvlink verify", "nvlink verify --guests"), .run = nvlink_verify },
 };
 RK_NOUN(nvlink, "NVLink partitions", NULL, nvlink_rows);

@@ -71,7 +71,7 @@ static void what_is_missing_or_down_is_no_breach(void **state)
 	assert_string_equal(check_of(&isolation, "r1/1")->message, "r1-t01/0 in no partition: reaches nobody");
 	assert_string_equal(check_of(&isolation, "ib0/0x0100")->message, "r1-t01/2 without a link: reaches nobody");
 	assert_string_equal(check_of(&isolation, "ib0/0x0100")->verdict, "pass");
-	assert_int_equal(rk_nvlink_verify(&t->world, NULL, t->arena, &checks, &n, &ignored), RK_UNHEALTHY);
+	assert_int_equal(rk_nvlink_verify(&t->world, NULL, false, t->arena, &checks, &n, &ignored), RK_UNHEALTHY);
 	assert_int_equal(rk_ib_verify(&t->world, t->arena, &checks, &n, &ignored), RK_UNHEALTHY);
 	assert_int_equal(rk_drift(&t->world, NULL, t->arena, &rows, &n, &ignored), RK_UNHEALTHY);
 }

@@ -238,7 +238,7 @@ static void released_gpus_go_to_the_partition_of_their_tray_where_the_site_says_
 	drop_cluster(f, "a");
 	for (size_t t = 0; t < f->world.site->n_trays; t++)
 		assert_int_equal(places_of(f, (int)t).alone, 4);
-	OK(rk_nvlink_verify(&f->world, NULL, f->arena, &checks, &n, err));
+	OK(rk_nvlink_verify(&f->world, NULL, false, f->arena, &checks, &n, err));
 	create(f, "b", "u", 4, true);
 	assert_int_equal(f->world.site->clusters[0].state, RK_CLUSTER_READY);
 	assert_consistent(f);
@@ -262,7 +262,7 @@ static void gpus_of_a_tray_that_was_given_up_are_by_themselves(void **state)
 	int tray = tray_of_vm(f, "a-01");
 	repair_vm(f, "a", "a-01");
 	assert_int_equal(places_of(f, tray).alone, 4);
-	OK(rk_nvlink_verify(&f->world, NULL, f->arena, &checks, &n, err));
+	OK(rk_nvlink_verify(&f->world, NULL, false, f->arena, &checks, &n, err));
 	OK(rk_tray_restore(&f->world, &tray, 1, &op, err));
 	OK(rk_world_refresh(&f->world, err));
 	assert_int_equal(places_of(f, tray).standard, 4);

@@ -1,0 +1,214 @@
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "provision/nvl_seen.h"
+#include "tests/contract/ops_twin.h"
+
+/* NVLink partitions as wanted, applied, live and seen: what verify says of each, and what is kept of it. */
+
+static int start(void **state)
+{
+	struct fixture *f = rk_xcalloc(1, sizeof(*f));
+	int64_t op;
+
+	open_world(f, NULL, 2, 3);
+	OK(rk_cluster_create(&f->world, spec_of(f->arena, "a", "t", 4, 1, false), &op, err));
+	OK(rk_world_refresh(&f->world, err));
+	*state = f;
+	return 0;
+}
+
+static int stop(void **state)
+{
+	struct fixture *f = *state;
+
+	close_world(f);
+	free(f);
+	return 0;
+}
+
+/* The row of r1's partition. */
+static struct rk_plane_check verify(struct fixture *f, bool guests, int class)
+{
+	struct rk_plane_check *checks = NULL;
+	size_t n = 0;
+
+	assert_int_equal(rk_nvlink_verify(&f->world, NULL, guests, f->arena, &checks, &n, NULL), class);
+	for (size_t i = 0; i < n; i++)
+		if (rk_streq(checks[i].object, "r1/1"))
+			return checks[i];
+	fail();
+	return (struct rk_plane_check){ .plane = NULL };
+}
+
+static void guests_are_asked_only_when_told(void **state)
+{
+	struct fixture *f = *state;
+	struct rk_plane_check c = verify(f, false, 0);
+
+	assert_string_equal(c.wanted, "8 GPUs");
+	assert_string_equal(c.applied, "8 GPUs");
+	assert_string_equal(c.live, "8 GPUs");
+	assert_null(c.seen);
+	assert_string_equal(verify(f, true, 0).seen, "8 of 8 GPUs");
+}
+
+/* The switch has put a GPU back, the guest has not seen it yet, or the other way round: both are told. */
+static void a_gpu_that_the_guest_does_not_see_fails_when_guests_are_asked(void **state)
+{
+	struct fixture *f = *state;
+
+	OK(rk_sim_fault_add(f->world.sim, "gpu-leave@r1-t01/2", err));
+	struct rk_plane_check c = verify(f, true, RK_UNHEALTHY);
+	assert_string_equal(c.verdict, "fail");
+	assert_string_equal(c.seen, "7 of 8 GPUs");
+	assert_non_null(strstr(c.message, "missing r1-t01/2; in the guests a-01/2 (S"));
+	assert_non_null(strstr(c.message, " differs"));
+}
+
+static void a_guest_that_does_not_answer_is_unknown(void **state)
+{
+	struct fixture *f = *state;
+
+	OK(f->world.hv->ops->destroy(f->world.hv, rk_find_tray(f->world.site, "r1-t01"), "racksh-a-01", err));
+	struct rk_plane_check c = verify(f, true, RK_UNREACHABLE);
+	assert_string_equal(c.verdict, "unknown");
+	assert_string_equal(c.seen, "4 of 4 GPUs");
+	assert_non_null(strstr(c.message, "a-01 did not answer: "));
+	assert_string_equal(verify(f, false, 0).verdict, "pass");
+}
+
+static void a_vm_that_is_off_on_purpose_is_not_asked(void **state)
+{
+	struct fixture *f = *state;
+	int vm = rk_find_vm(f->world.site, "a-01");
+	const struct rk_power_request q = { .verb = "stop", .off = true, .vms = &vm, .n = 1, .grace_s = 60 };
+	int64_t op;
+
+	OK(rk_vm_power(&f->world, &q, &op, err));
+	OK(rk_world_refresh(&f->world, err));
+	assert_string_equal(verify(f, true, 0).seen, "4 of 4 GPUs");
+}
+
+/* ---- what is kept ----------------------------------------------------------------------------------------------------------------------- */
+
+static const struct rk_nvl_note *note_of(struct fixture *f, const char *rack)
+{
+	struct rk_nvl_note *notes;
+	size_t n;
+
+	OK(rk_store_nvl_notes(f->world.store, f->arena, &notes, &n, err));
+	for (size_t i = 0; i < n; i++)
+		if (strcmp(notes[i].rack, rack) == 0)
+			return &notes[i];
+	return NULL;
+}
+
+/* With its time, and without being a change that others' plans have to be made again for. */
+static void what_was_read_is_kept_with_its_age(void **state)
+{
+	struct fixture *f = *state;
+
+	assert_null(note_of(f, "r1"));
+	verify(f, false, 0);
+	const struct rk_nvl_note *note = note_of(f, "r1");
+	assert_int_equal(note->live, 8);
+	assert_true(note->live_ms > 0);
+	assert_int_equal(note->seen_ms, 0);
+	verify(f, true, 0);
+	OK(rk_sim_fault_add(f->world.sim, "gpu-leave@r1-t01/2", err));
+	verify(f, false, RK_UNHEALTHY);
+	note = note_of(f, "r1");
+	assert_int_equal(note->live, 7);
+	assert_int_equal(note->seen, 8);
+	assert_int_equal(note->asked, 8);
+	int64_t revision = f->world.site->revision;
+	OK(rk_world_refresh(&f->world, err));
+	assert_int_equal(f->world.site->revision, revision);
+}
+
+static void a_switch_that_does_not_answer_leaves_the_old_reading(void **state)
+{
+	struct fixture *f = *state;
+
+	verify(f, false, 0);
+	OK(rk_sim_fault_add(f->world.sim, "nvl.list@r1=hang", err));
+	verify(f, false, RK_UNREACHABLE);
+	assert_int_equal(note_of(f, "r1")->live, 8);
+}
+
+static void a_read_only_world_keeps_nothing(void **state)
+{
+	struct fixture *f = *state;
+
+	f->world.env.read_only = true;
+	verify(f, true, 0);
+	assert_null(note_of(f, "r1"));
+}
+
+/* Another partition of the same name was never read. */
+static void what_was_read_of_an_earlier_partition_is_forgotten(void **state)
+{
+	struct fixture *f = *state;
+	int64_t op;
+
+	verify(f, true, 0);
+	OK(rk_cluster_delete(&f->world, "a", &op, err));
+	rk_clock_sleep_ms(NULL, 2);
+	OK(rk_cluster_create(&f->world, spec_of(f->arena, "a", "t", 4, 1, false), &op, err));
+	OK(rk_world_refresh(&f->world, err));
+	assert_null(note_of(f, "r1"));
+}
+
+/* ---- applied ------------------------------------------------------------------------------------------------------------------------------ */
+
+static long applied(struct fixture *f, const char *rack)
+{
+	long n = -1;
+
+	OK(rk_world_refresh(&f->world, err));
+	for (size_t i = 0; i < f->world.site->n_nvl_partitions; i++)
+		if (strcmp(f->world.site->racks[f->world.site->nvl_partitions[i].rack].name, rack) == 0)
+			OK(rk_nvl_applied(&f->world, (int)i, &n, err));
+	return n;
+}
+
+/* A delete that stopped halfway: one rack's GPUs are out, the other's are not. */
+static void an_operation_that_is_not_over_shows_what_it_has_done(void **state)
+{
+	struct fixture *f = *state;
+	int64_t op;
+
+	OK(rk_sim_fault_add(f->world.sim, "nvl.drop@r2=fail", err));
+	assert_int_equal(rk_cluster_delete(&f->world, "a", &op, NULL), RK_PARTIAL);
+	assert_int_equal(applied(f, "r1"), 0);
+	assert_int_equal(applied(f, "r2"), 8);
+	rk_sim_fault_clear(f->world.sim);
+	OK(rk_op_resume(&f->world, op, err));
+	assert_int_equal(applied(f, "r1"), -1);
+}
+
+#define WITH(test) cmocka_unit_test_setup_teardown(test, start, stop)
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		WITH(guests_are_asked_only_when_told),
+		WITH(a_gpu_that_the_guest_does_not_see_fails_when_guests_are_asked),
+		WITH(a_guest_that_does_not_answer_is_unknown),
+		WITH(a_vm_that_is_off_on_purpose_is_not_asked),
+		WITH(what_was_read_is_kept_with_its_age),
+		WITH(a_switch_that_does_not_answer_leaves_the_old_reading),
+		WITH(a_read_only_world_keeps_nothing),
+		WITH(what_was_read_of_an_earlier_partition_is_forgotten),
+		WITH(an_operation_that_is_not_over_shows_what_it_has_done),
+	};
+
+	keep_memory();
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
