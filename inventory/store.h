@@ -115,6 +115,9 @@ struct rk_nvl_note {
 int rk_store_note_nvl(struct rk_store *store, const struct rk_nvl_note *note, struct rk_err *err);
 /* Of all partitions of the store that were read since they were made. In the arena. */
 int rk_store_nvl_notes(struct rk_store *store, struct rk_arena *arena, struct rk_nvl_note **ret, size_t *ret_n, struct rk_err *err);
+/* Which switch of a rack ran the NVLink controller when that was last seen; *ret NULL: never. */
+int rk_store_note_nvl_controller(struct rk_store *store, const char *rack, const char *where, struct rk_err *err);
+int rk_store_nvl_controller(struct rk_store *store, const char *rack, struct rk_arena *arena, const char **ret, int64_t *ret_ms, struct rk_err *err);
 int rk_store_add_ib_partition(struct rk_store *store, const char *fabric, uint16_t pkey, const char *cluster, const char *name, bool full,
 			      struct rk_err *err);
 int rk_store_remove_ib_partition(struct rk_store *store, const char *fabric, uint16_t pkey, struct rk_err *err);

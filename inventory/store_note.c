@@ -5,12 +5,11 @@
 
 #include "inventory/store_impl.h"
 
-/* What was last read of NVLink partitions, kept as marks of kind "nvlink" named RACK/NAME. It is no change of the site: the revision stays, and
+/* What was last read of NVLink domains, kept as marks of kind "nvlink": of partitions by RACK/NAME, of controllers by RACK. It is no change of the site: the revision stays, and
  * whoever plans meanwhile is not disturbed. */
 
-static int note(struct rk_store *store, const char *rack, const char *name, const char *what, const char *value, struct rk_err *err)
+static int note(struct rk_store *store, const char *label, const char *what, const char *value, struct rk_err *err)
 {
-	char *label RK_CLEANUP_FREE = rk_xasprintf("%s/%s", rack, name);
 	bool own;
 	int rc = rk_store_join(store, &own, err);
 
@@ -24,14 +23,14 @@ static int note(struct rk_store *store, const char *rack, const char *name, cons
 
 int rk_store_note_nvl(struct rk_store *store, const struct rk_nvl_note *n, struct rk_err *err)
 {
-	char live[32], seen[64];
+	char *label RK_CLEANUP_FREE = rk_xasprintf("%s/%s", n->rack, n->name), live[32], seen[64];
 	int rc = 0;
 
 	snprintf(live, sizeof(live), "%ld", n->live);
 	snprintf(seen, sizeof(seen), "%ld %ld", n->seen, n->asked);
 	if (n->live >= 0)
-		rc = note(store, n->rack, n->name, "live", live, err);
-	return rc || n->asked <= 0 ? rc : note(store, n->rack, n->name, "seen", seen, err);
+		rc = note(store, label, "live", live, err);
+	return rc || n->asked <= 0 ? rc : note(store, label, "seen", seen, err);
 }
 
 struct notes {
@@ -75,5 +74,39 @@ int rk_store_nvl_notes(struct rk_store *store, struct rk_arena *arena, struct rk
 	if (*ret_n)
 		memcpy(*ret, notes.items, notes.n * sizeof(**ret));
 	free(notes.items);
+	return rc;
+}
+
+int rk_store_note_nvl_controller(struct rk_store *store, const char *rack, const char *where, struct rk_err *err)
+{
+	return note(store, rack, "controller", where, err);
+}
+
+struct controller {
+	struct rk_arena *arena;
+	const char *where;
+	int64_t at_ms;
+};
+
+static int read_controller(void *ctx, const struct rk_db_row *row, struct rk_err *err)
+{
+	struct controller *c = ctx;
+
+	(void)err;
+	c->where = rk_arena_strdup(c->arena, rk_db_text(row, 0));
+	c->at_ms = rk_db_int(row, 1);
+	return 0;
+}
+
+int rk_store_nvl_controller(struct rk_store *store, const char *rack, struct rk_arena *arena, const char **ret, int64_t *ret_ms, struct rk_err *err)
+{
+	RK_STORE_HOLD(store);
+	struct controller c = { .arena = arena };
+	int rc = rk_store_ready(store, err);
+
+	if (!rc)
+		rc = rk_db_each(store->db, err, read_controller, &c, "SELECT reason, at_ms FROM marks WHERE kind = 'nvlink' AND mark = 'controller' AND name = ?", RK_DB_S(rack));
+	*ret = rc ? NULL : c.where;
+	*ret_ms = rc ? 0 : c.at_ms;
 	return rc;
 }

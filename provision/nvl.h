@@ -24,8 +24,9 @@ struct rk_nvl_ops {
 	int (*remove)(struct rk_nvl *nvl, int rack, int id, struct rk_err *err);     /* an empty partition; absent: 0 */
 	int (*add)(struct rk_nvl *nvl, int rack, int id, uint64_t gpu, struct rk_err *err);
 	int (*drop)(struct rk_nvl *nvl, int rack, int id, uint64_t gpu, struct rk_err *err);
-	/* State of the controller itself: RK_UNREACHABLE, or RK_UNHEALTHY with the reason (not configured, not saved, moved). */
-	int (*health)(struct rk_nvl *nvl, int rack, struct rk_err *err);
+	/* State of the controller itself: RK_UNREACHABLE, or RK_UNHEALTHY with the reason (not configured, not saved, moved). *ret_where: on which
+	 * of the rack's switches it runs ("admin@r01-nvsw3"), in the arena; NULL: not known, or not told by this kind of manager. */
+	int (*health)(struct rk_nvl *nvl, int rack, struct rk_arena *arena, const char **ret_where, struct rk_err *err);
 	void (*free)(struct rk_nvl *nvl);
 };
 struct rk_nvl {

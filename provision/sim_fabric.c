@@ -267,11 +267,13 @@ static int nvl_drop(struct rk_nvl *nvl, int rack, int id, uint64_t gpu, struct r
 	return nvl_move(nvl, rack, "nvl.drop", id, 0, gpu, err);
 }
 
-static int nvl_health(struct rk_nvl *nvl, int rack, struct rk_err *err)
+static int nvl_health(struct rk_nvl *nvl, int rack, struct rk_arena *arena, const char **ret_where, struct rk_err *err)
 {
+	const struct rk_manager *m = &nvl->site->racks[rack].nvlink;
 	struct rk_sim_call call;
 	int rc = rk_sim_enter(of_nvl(nvl), &call, "nvl.health", rack_name(nvl, rack), false, err);
 
+	*ret_where = m->n_ssh ? rk_arena_strdup(arena, m->ssh[0]) : NULL;
 	return rc ? rc : rk_sim_leave(&call, 0, err);
 }
 

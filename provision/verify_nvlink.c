@@ -14,19 +14,35 @@ struct verification {
 	struct rk_checks checks;
 	struct rk_nvl_seen *seen; size_t n_seen;
 	struct rk_nvl_note *notes; size_t n_notes;
+	const char **where;               /* per rack: the switch that runs the controller; NULL: not told */
 };
 
-static void check_controller(struct rk_checks *c, const struct rk_live *live, int rack, struct rk_arena *arena)
+/* Where the controller was seen before, told when it is somewhere else now, or nowhere. */
+static const char *former_controller(struct verification *v, const char *rack, const char *where, struct rk_err *err)
 {
-	struct rk_err err RK_CLEANUP_ERR = RK_ERR_INIT;
-	const char *name = live->site->racks[rack].name;
-	int rc = live->nvl[rack].read ? live->world->nvl->ops->health(live->world->nvl, rack, &err) : RK_UNREACHABLE;
+	char at[32];
+	const char *former = NULL;
+	int64_t ms = 0;
+	int rc = rk_store_nvl_controller(v->world->store, rack, v->arena, &former, &ms, err);
 
-	if (rc == 0)
-		rk_check_add(c, "nvlink", name, "pass", "controller healthy", "controller healthy", NULL);
-	else
-		rk_check_add(c, "nvlink", name, rc == RK_UNHEALTHY ? "fail" : "unknown", "controller healthy", NULL,
-			  live->nvl[rack].read ? rk_arena_strdup(arena, err.message) : rk_arena_strdup(arena, live->nvl[rack].why));
+	if (rc || !former || rk_streq(former, where))
+		return NULL;
+	rk_time_iso(ms, at);
+	return rk_arena_printf(v->arena, where ? "the controller moved here from %s, where it was last seen at %s" : "the controller was last seen on %s at %s", former, at);
+}
+
+static void check_controller(struct verification *v, int rack)
+{
+	struct rk_err err RK_CLEANUP_ERR = RK_ERR_INIT, ignored RK_CLEANUP_ERR = RK_ERR_INIT;
+	const char *name = v->live->site->racks[rack].name, *where = NULL;
+	bool read = v->live->nvl[rack].read;
+	int rc = read ? v->world->nvl->ops->health(v->world->nvl, rack, v->arena, &where, &err) : RK_UNREACHABLE;
+	const char *former = former_controller(v, name, where, &ignored), *why = !read ? v->live->nvl[rack].why : rc ? err.message : NULL;
+
+	v->where[rack] = where;
+	rk_check_add(&v->checks, "nvlink", name, rc == 0 ? "pass" : rc == RK_UNHEALTHY ? "fail" : "unknown", "controller healthy",
+		     rc ? NULL : where ? rk_arena_printf(v->arena, "controller healthy on %s", where) : "controller healthy",
+		     why && former ? rk_arena_printf(v->arena, "%s; %s", why, former) : why ? rk_arena_strdup(v->arena, why) : former);
 }
 
 /* What the guests say counts when it was asked for: the first layer above the switch that a job stands on. */
@@ -50,13 +66,16 @@ static int write_notes(const struct verification *v, struct rk_err *err)
 {
 	struct rk_store *store = v->world->store;
 
-	if (v->world->env.read_only || !v->n_notes)
+	if (v->world->env.read_only)
 		return 0;
 	int rc = rk_store_begin(store, -1, err);
 	if (rc)
 		return rc;
 	for (size_t i = 0; !rc && i < v->n_notes; i++)
 		rc = rk_store_note_nvl(store, &v->notes[i], err);
+	for (size_t r = 0; !rc && r < v->world->site->n_racks; r++)
+		if (v->where[r])
+			rc = rk_store_note_nvl_controller(store, v->world->site->racks[r].name, v->where[r], err);
 	if (!rc)
 		return rk_store_commit(store, err);
 	rk_store_rollback(store);
@@ -91,7 +110,7 @@ static int check_rack(struct verification *v, int rack, struct rk_err *err)
 	const struct rk_live_nvl *r = &v->live->nvl[rack];
 	int rc = 0;
 
-	check_controller(&v->checks, v->live, rack, v->arena);
+	check_controller(v, rack);
 	for (size_t i = 0; !rc && i < site->n_nvl_partitions; i++)
 		if (site->nvl_partitions[i].rack == rack)
 			rc = check_partition(v, (int)i, err);
@@ -134,6 +153,7 @@ int rk_nvlink_verify(struct rk_world *world, const char *selection, bool guests,
 	if (rc)
 		return rc;
 	v.live = live;
+	v.where = rk_arena_array(arena, world->site->n_racks, sizeof(*v.where));
 	v.notes = rk_arena_array(arena, world->site->n_nvl_partitions, sizeof(*v.notes));
 	if (guests)
 		ask_guests(&v, racks);

@@ -6,14 +6,9 @@
 /* An operation that makes no progress for ten minutes fails by NMX-M's own rule; nobody waits that long in a step. */
 enum { POLL_MS = 1000, OPERATION_MS = 120000 };
 
-const struct rk_rack *rk_nmxm_rack(const struct rk_nmxm *nmxm, int rack)
-{
-	return &nmxm->nvl.site->racks[rack];
-}
-
 /* --- calls --------------------------------------------------------------------------------------------------------------------- */
 
-int rk_nmxm_call(struct rk_nmxm *nmxm, int rack, const char *method, const char *path, const char *body, struct rk_rest_reply *reply, struct rk_json **ret,
+int rk_nmxm_call(struct rk_nvl_driver *nmxm, int rack, const char *method, const char *path, const char *body, struct rk_rest_reply *reply, struct rk_json **ret,
 		struct rk_err *err)
 {
 	static const struct rk_rest_base base = { "/nmx/v1", NULL, RK_REST_BASIC };
@@ -21,10 +16,10 @@ int rk_nmxm_call(struct rk_nmxm *nmxm, int rack, const char *method, const char 
 	struct rk_driver_env env = nmxm->env;
 
 	env.site = nmxm->nvl.site;
-	return rk_rest_manager_call(&nmxm->racks[rack].rest, &env, &rk_nmxm_rack(nmxm, rack)->nvlink, &base, &request, reply, ret, err);
+	return rk_rest_manager_call(rk_nmxm_rest(nmxm, rack), &env, &rk_nvl_rack(nmxm, rack)->nvlink, &base, &request, reply, ret, err);
 }
 
-int rk_nmxm_get(struct rk_nmxm *nmxm, int rack, const char *path, struct rk_json **ret, struct rk_err *err)
+int rk_nmxm_get(struct rk_nvl_driver *nmxm, int rack, const char *path, struct rk_json **ret, struct rk_err *err)
 {
 	struct rk_rest_reply reply RK_CLEANUP_REPLY = RK_REST_REPLY_INIT;
 	int rc = rk_nmxm_call(nmxm, rack, "GET", path, NULL, &reply, ret, err);
@@ -34,7 +29,7 @@ int rk_nmxm_get(struct rk_nmxm *nmxm, int rack, const char *path, struct rk_json
 	return rc;
 }
 
-int rk_nmxm_pause(struct rk_nmxm *nmxm, int ms, struct rk_err *err)
+int rk_nmxm_pause(struct rk_nvl_driver *nmxm, int ms, struct rk_err *err)
 {
 	if (nmxm->env.cancel && *nmxm->env.cancel)
 		return rk_err_set(err, RK_CANCELLED, "cancelled");
@@ -51,7 +46,7 @@ bool rk_nmxm_is_key(const char *text)
 	return n >= 1 && n <= 64 && strspn(text, "0123456789abcdefABCDEF-") == n;
 }
 
-static void cancel_operation(struct rk_nmxm *nmxm, int rack, const char *id, const struct rk_nmxm_operation *op)
+static void cancel_operation(struct rk_nvl_driver *nmxm, int rack, const char *id, const struct rk_nmxm_operation *op)
 {
 	struct rk_rest_reply reply RK_CLEANUP_REPLY = RK_REST_REPLY_INIT;
 	char *path RK_CLEANUP_FREE = rk_xasprintf("/operations/%s", id);
@@ -60,11 +55,11 @@ static void cancel_operation(struct rk_nmxm *nmxm, int rack, const char *id, con
 	if (!op->cancellable)
 		return;
 	/* Also when Ctrl-C is the reason: this call must go out. */
-	rk_rest_manager_close(&nmxm->racks[rack].rest);
+	rk_rest_manager_close(rk_nmxm_rest(nmxm, rack));
 	nmxm->env.cancel = NULL;
 	(void)rk_nmxm_call(nmxm, rack, "DELETE", path, NULL, &reply, NULL, NULL);
 	nmxm->env.cancel = cancel;
-	rk_rest_manager_close(&nmxm->racks[rack].rest);
+	rk_rest_manager_close(rk_nmxm_rest(nmxm, rack));
 }
 
 static int operation_over(const struct rk_nmxm_operation *op, struct rk_err *err)
@@ -85,7 +80,7 @@ static int operation_over(const struct rk_nmxm_operation *op, struct rk_err *err
 	}
 }
 
-static int wait_operation(struct rk_nmxm *nmxm, int rack, const char *id, struct rk_err *err)
+static int wait_operation(struct rk_nvl_driver *nmxm, int rack, const char *id, struct rk_err *err)
 {
 	struct rk_arena *arena RK_CLEANUP_ARENA = rk_arena_new();
 	const char *path = rk_arena_printf(arena, "/operations/%s", id);
@@ -110,7 +105,7 @@ static int wait_operation(struct rk_nmxm *nmxm, int rack, const char *id, struct
 	}
 }
 
-int rk_nmxm_operate(struct rk_nmxm *nmxm, int rack, const char *method, const char *path, const char *body, bool *ret_open, struct rk_err *err)
+int rk_nmxm_operate(struct rk_nvl_driver *nmxm, int rack, const char *method, const char *path, const char *body, bool *ret_open, struct rk_err *err)
 {
 	struct rk_rest_reply reply RK_CLEANUP_REPLY = RK_REST_REPLY_INIT;
 	struct rk_json *json RK_CLEANUP_JSON = NULL;

@@ -25,7 +25,7 @@ static void view_clear(struct view *view)
 /* --- reading ------------------------------------------------------------------------------------------------------------------- */
 
 /* NMX-M's domain of the rack: that of any of its GPUs. */
-static int find_domain(const struct rk_nmxm *nmxm, int rack, const struct rk_nmxm_gpus *gpus, const char **ret, struct rk_err *err)
+static int find_domain(const struct rk_nvl_driver *nmxm, int rack, const struct rk_nmxm_gpus *gpus, const char **ret, struct rk_err *err)
 {
 	const struct rk_site *site = nmxm->nvl.site;
 	size_t at;
@@ -42,12 +42,12 @@ static int find_domain(const struct rk_nmxm *nmxm, int rack, const struct rk_nmx
 }
 
 /* Names are unique per NMX-M, which may have many domains: those that we give end with "@RACK". */
-static char *full_name(const struct rk_nmxm *nmxm, int rack, const char *name)
+static char *full_name(const struct rk_nvl_driver *nmxm, int rack, const char *name)
 {
-	return rk_xasprintf("%s@%s", name, rk_nmxm_rack(nmxm, rack)->name);
+	return rk_xasprintf("%s@%s", name, rk_nvl_rack(nmxm, rack)->name);
 }
 
-static bool of_rack(const struct rk_nmxm *nmxm, int rack, const struct rk_nmxm_partition *part, const char *domain)
+static bool of_rack(const struct rk_nvl_driver *nmxm, int rack, const struct rk_nmxm_partition *part, const char *domain)
 {
 	char *ending RK_CLEANUP_FREE = full_name(nmxm, rack, "");
 
@@ -55,7 +55,7 @@ static bool of_rack(const struct rk_nmxm *nmxm, int rack, const struct rk_nmxm_p
 }
 
 /* With the rack's lock held. */
-static int look(struct rk_nmxm *nmxm, int rack, struct rk_arena *arena, struct view *ret, struct rk_err *err)
+static int look(struct rk_nvl_driver *nmxm, int rack, struct rk_arena *arena, struct view *ret, struct rk_err *err)
 {
 	struct rk_json *gpus RK_CLEANUP_JSON = NULL, *parts RK_CLEANUP_JSON = NULL;
 	size_t all, kept = 0;
@@ -77,27 +77,7 @@ static int look(struct rk_nmxm *nmxm, int rack, struct rk_arena *arena, struct v
 	return rc;
 }
 
-static int finish(struct rk_nmxm *nmxm, int rack, int rc, struct rk_err *err)
-{
-	pthread_mutex_unlock(&nmxm->racks[rack].lock);
-	if (rc != 0 && rc != RK_CANCELLED)
-		rk_err_while(err, "NVLink of rack \"%s\"", rk_nmxm_rack(nmxm, rack)->name);
-	return rc;
-}
-
-static int cmp_u64(const void *a, const void *b)
-{
-	uint64_t x = *(const uint64_t *)a, y = *(const uint64_t *)b;
-
-	return (x > y) - (x < y);
-}
-
-static int cmp_live(const void *a, const void *b)
-{
-	return ((const struct rk_nvl_live *)a)->id - ((const struct rk_nvl_live *)b)->id;
-}
-
-static void to_live(const struct rk_nmxm *nmxm, int rack, const struct view *view, const struct rk_nmxm_partition *part, struct rk_arena *arena,
+static void to_live(const struct rk_nvl_driver *nmxm, int rack, const struct view *view, const struct rk_nmxm_partition *part, struct rk_arena *arena,
 		    struct rk_nvl_live *ret)
 {
 	char *ending RK_CLEANUP_FREE = full_name(nmxm, rack, "");
@@ -107,15 +87,15 @@ static void to_live(const struct rk_nmxm *nmxm, int rack, const struct view *vie
 				     .gpus = rk_arena_array(arena, part->n_gpus, sizeof(*ret->gpus)), .n_gpus = part->n_gpus };
 	for (size_t i = 0; i < part->n_gpus; i++)
 		ret->gpus[i] = view->gpus.items[part->gpus[i]].guid;
-	qsort(ret->gpus, ret->n_gpus, sizeof(*ret->gpus), cmp_u64);
+	qsort(ret->gpus, ret->n_gpus, sizeof(*ret->gpus), rk_nvl_cmp_guid);
 }
 
 static int nmxm_list(struct rk_nvl *nvl, int rack, struct rk_arena *arena, struct rk_nvl_live **ret, size_t *ret_n, struct rk_err *err)
 {
-	struct rk_nmxm *nmxm = (struct rk_nmxm *)nvl;
+	struct rk_nvl_driver *nmxm = (struct rk_nvl_driver *)nvl;
 	struct view view CLEANUP_VIEW = { .n = 0 };
 
-	pthread_mutex_lock(&nmxm->racks[rack].lock);
+	rk_nvl_enter(nmxm, rack);
 	int rc = look(nmxm, rack, arena, &view, err);
 	if (rc == 0) {
 		*ret = rk_arena_array(arena, view.n, sizeof(**ret));
@@ -124,9 +104,9 @@ static int nmxm_list(struct rk_nvl *nvl, int rack, struct rk_arena *arena, struc
 		for (size_t i = 0; i < view.n; i++)
 			if (view.parts[i].id)
 				to_live(nmxm, rack, &view, &view.parts[i], arena, &(*ret)[(*ret_n)++]);
-		qsort(*ret, *ret_n, sizeof(**ret), cmp_live);
+		qsort(*ret, *ret_n, sizeof(**ret), rk_nvl_cmp_live);
 	}
-	return finish(nmxm, rack, rc, err);
+	return rk_nvl_leave(nmxm, rack, rc, err);
 }
 
 static const struct rk_nmxm_partition *with_id(const struct view *view, int id)
@@ -168,7 +148,7 @@ struct decision {
 	const char *method, *path, *body; /* method NULL: wait */
 };
 /* What is to be sent, from what is there. Errors: it cannot be. */
-typedef int decide_fn(const struct rk_nmxm *nmxm, int rack, const struct change *c, const struct view *view, struct rk_arena *arena, struct decision *ret,
+typedef int decide_fn(const struct rk_nvl_driver *nmxm, int rack, const struct change *c, const struct view *view, struct rk_arena *arena, struct decision *ret,
 		      struct rk_err *err);
 
 static bool in_list(const struct rk_nmxm_partition *part, int gpu)
@@ -188,7 +168,7 @@ static int path_of(const struct rk_nmxm_partition *part, struct rk_arena *arena,
 }
 
 /* One of this name is the one that was asked for before, by us or by somebody whose process died: it is not made twice. */
-static int decide_create(const struct rk_nmxm *nmxm, int rack, const struct change *c, const struct view *view, struct rk_arena *arena, struct decision *ret,
+static int decide_create(const struct rk_nvl_driver *nmxm, int rack, const struct change *c, const struct view *view, struct rk_arena *arena, struct decision *ret,
 			 struct rk_err *err)
 {
 	const struct rk_nmxm_partition *named = with_name(view, c->name);
@@ -205,7 +185,7 @@ static int decide_create(const struct rk_nmxm *nmxm, int rack, const struct chan
 	return 0;
 }
 
-static int decide_remove(const struct rk_nmxm *nmxm, int rack, const struct change *c, const struct view *view, struct rk_arena *arena, struct decision *ret,
+static int decide_remove(const struct rk_nvl_driver *nmxm, int rack, const struct change *c, const struct view *view, struct rk_arena *arena, struct decision *ret,
 			 struct rk_err *err)
 {
 	const struct rk_nmxm_partition *part = with_id(view, c->id);
@@ -236,7 +216,7 @@ static const char *new_list(const struct view *view, const struct rk_nmxm_partit
 	return rk_arena_strdup(arena, rk_str_text(&body));
 }
 
-static int decide_move(const struct rk_nmxm *nmxm, int rack, const struct change *c, const struct view *view, struct rk_arena *arena, struct decision *ret,
+static int decide_move(const struct rk_nvl_driver *nmxm, int rack, const struct change *c, const struct view *view, struct rk_arena *arena, struct decision *ret,
 		       struct rk_err *err)
 {
 	const struct rk_nmxm_partition *part = with_id(view, c->id), *held;
@@ -277,7 +257,7 @@ struct progress {
 };
 
 /* One round: looks, decides, sends or waits. *ret_over: rc is the result. */
-static int round_of(struct rk_nmxm *nmxm, int rack, const struct change *c, decide_fn *decide, struct progress *p, bool *ret_over, struct rk_err *err)
+static int round_of(struct rk_nvl_driver *nmxm, int rack, const struct change *c, decide_fn *decide, struct progress *p, bool *ret_over, struct rk_err *err)
 {
 	struct rk_arena *arena RK_CLEANUP_ARENA = rk_arena_new();
 	struct view view CLEANUP_VIEW = { .n = 0 };
@@ -314,7 +294,7 @@ static int round_of(struct rk_nmxm *nmxm, int rack, const struct change *c, deci
 	return rc == RK_CANCELLED ? rk_err_set(err, rc, "cancelled") : 0;
 }
 
-static int change(struct rk_nmxm *nmxm, int rack, const struct change *c, decide_fn *decide, struct rk_err *err)
+static int change(struct rk_nvl_driver *nmxm, int rack, const struct change *c, decide_fn *decide, struct rk_err *err)
 {
 	struct progress p = { .why = RK_ERR_INIT };
 	struct rk_err ignored RK_CLEANUP_ERR = RK_ERR_INIT;
@@ -323,42 +303,23 @@ static int change(struct rk_nmxm *nmxm, int rack, const struct change *c, decide
 
 	if (nmxm->env.read_only)
 		return rk_err_set(err, RK_INVALID, "--read-only: nothing is changed in NMX-M");
-	pthread_mutex_lock(&nmxm->racks[rack].lock);
+	rk_nvl_enter(nmxm, rack);
 	err = err ? err : &ignored;
 	while (rc == 0 && !over)
 		rc = round_of(nmxm, rack, c, decide, &p, &over, err);
 	rk_err_clear(&p.why);
-	return finish(nmxm, rack, rc, err);
-}
-
-static bool printable(const char *s)
-{
-	size_t n = strlen(s);
-
-	for (size_t i = 0; i < n; i++)
-		if (s[i] < ' ' || s[i] > '~')
-			return false;
-	return n >= 1 && n <= 244;
-}
-
-static int guard(int id, bool allow_default, struct rk_err *err)
-{
-	if (id < 1 || id > RK_NVL_DEFAULT || (id == RK_NVL_DEFAULT && !allow_default))
-		return rk_err_set(err, RK_INVALID, "partition %d is not one that racksh makes or removes", id);
-	return 0;
+	return rk_nvl_leave(nmxm, rack, rc, err);
 }
 
 /* The resiliency mode and the number of multicast groups cannot be said in this interface: NMX-M's own choice stays. */
 static int nmxm_create(struct rk_nvl *nvl, int rack, int id, const char *name, const char *mode, int groups, int *ret_id, struct rk_err *err)
 {
-	struct rk_nmxm *nmxm = (struct rk_nmxm *)nvl;
+	struct rk_nvl_driver *nmxm = (struct rk_nvl_driver *)nvl;
 	char *full RK_CLEANUP_FREE = full_name(nmxm, rack, name);
 	struct change c = { .name = full, .ret_id = ret_id };
 
 	(void)mode, (void)groups;
-	if (!printable(full) || rk_streq(name, "Default Partition"))
-		return rk_err_set(err, RK_INVALID, "an NVLink partition cannot have this name");
-	if (guard(id, false, err))
+	if (rk_nvl_check_name(name, err) || rk_nvl_check_name(full, err) || rk_nvl_check_id(id, false, err))
 		return RK_INVALID;
 	return change(nmxm, rack, &c, decide_create, err);
 }
@@ -367,64 +328,49 @@ static int nmxm_remove(struct rk_nvl *nvl, int rack, int id, struct rk_err *err)
 {
 	struct change c = { .id = id };
 
-	return guard(id, false, err) ? RK_INVALID : change((struct rk_nmxm *)nvl, rack, &c, decide_remove, err);
+	return rk_nvl_check_id(id, false, err) ? RK_INVALID : change((struct rk_nvl_driver *)nvl, rack, &c, decide_remove, err);
 }
 
 static int nmxm_add(struct rk_nvl *nvl, int rack, int id, uint64_t gpu, struct rk_err *err)
 {
 	struct change c = { .id = id, .guid = gpu, .add = true };
 
-	return guard(id, true, err) ? RK_INVALID : change((struct rk_nmxm *)nvl, rack, &c, decide_move, err);
+	return rk_nvl_check_id(id, true, err) ? RK_INVALID : change((struct rk_nvl_driver *)nvl, rack, &c, decide_move, err);
 }
 
 static int nmxm_drop(struct rk_nvl *nvl, int rack, int id, uint64_t gpu, struct rk_err *err)
 {
 	struct change c = { .id = id, .guid = gpu };
 
-	return guard(id, true, err) ? RK_INVALID : change((struct rk_nmxm *)nvl, rack, &c, decide_move, err);
+	return rk_nvl_check_id(id, true, err) ? RK_INVALID : change((struct rk_nvl_driver *)nvl, rack, &c, decide_move, err);
 }
 
-static int nmxm_health(struct rk_nvl *nvl, int rack, struct rk_err *err)
+static int nmxm_health(struct rk_nvl *nvl, int rack, struct rk_arena *arena, const char **ret_where, struct rk_err *err)
 {
-	struct rk_arena *arena RK_CLEANUP_ARENA = rk_arena_new();
-	struct rk_nmxm *nmxm = (struct rk_nmxm *)nvl;
+	struct rk_nvl_driver *nmxm = (struct rk_nvl_driver *)nvl;
 	struct view view CLEANUP_VIEW = { .n = 0 };
 	struct rk_json *json RK_CLEANUP_JSON = NULL;
 
-	pthread_mutex_lock(&nmxm->racks[rack].lock);
+	*ret_where = NULL;
+	rk_nvl_enter(nmxm, rack);
 	int rc = look(nmxm, rack, arena, &view, err);
 	if (rc == 0)
 		rc = rk_nmxm_get(nmxm, rack, "/services", &json, err);
 	if (rc == 0)
 		rc = rk_nmxm_services(rk_json_root(json), view.domain, err);
-	return finish(nmxm, rack, rc, err);
+	return rk_nvl_leave(nmxm, rack, rc, err);
 }
 
-static void nmxm_free(struct rk_nvl *nvl)
+static void close_rack(void *state)
 {
-	struct rk_nmxm *nmxm = (struct rk_nmxm *)nvl;
-
-	for (size_t i = 0; i < nmxm->n_racks; i++) {
-		rk_rest_manager_close(&nmxm->racks[i].rest);
-		pthread_mutex_destroy(&nmxm->racks[i].lock);
-	}
-	free(nmxm->racks);
-	free(nmxm);
+	rk_rest_manager_close(&((struct rk_nmxm_rest *)state)->rest);
 }
 
-static const struct rk_nvl_ops ops = { nmxm_list, nmxm_create, nmxm_remove, nmxm_add, nmxm_drop, nmxm_health, nmxm_free };
+static const struct rk_nvl_ops ops = { nmxm_list, nmxm_create, nmxm_remove, nmxm_add, nmxm_drop, nmxm_health, rk_nvl_driver_free };
 
 int rk_nvl_nmxm(const struct rk_driver_env *env, struct rk_nvl **ret, struct rk_err *err)
 {
-	struct rk_nmxm *nmxm = rk_xcalloc(1, sizeof(*nmxm));
-
 	(void)err;
-	nmxm->nvl = (struct rk_nvl){ &ops, env->site };
-	nmxm->env = *env;
-	nmxm->n_racks = env->site->n_racks;
-	nmxm->racks = rk_xcalloc(nmxm->n_racks ? nmxm->n_racks : 1, sizeof(*nmxm->racks));
-	for (size_t i = 0; i < nmxm->n_racks; i++)
-		pthread_mutex_init(&nmxm->racks[i].lock, NULL);
-	*ret = &nmxm->nvl;
+	*ret = rk_nvl_driver_new(&ops, env, sizeof(struct rk_nmxm_rest), NULL, close_rack);
 	return 0;
 }

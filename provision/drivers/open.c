@@ -77,11 +77,11 @@ static int nvl_drop(struct rk_nvl *nvl, int rack, int id, uint64_t gpu, struct r
 	return to->ops->drop(to, rack, id, gpu, err);
 }
 
-static int nvl_health(struct rk_nvl *nvl, int rack, struct rk_err *err)
+static int nvl_health(struct rk_nvl *nvl, int rack, struct rk_arena *arena, const char **ret_where, struct rk_err *err)
 {
 	struct rk_nvl *to = nvl_for(nvl, rack);
 
-	return to->ops->health(to, rack, err);
+	return to->ops->health(to, rack, arena, ret_where, err);
 }
 
 static void nvl_free(struct rk_nvl *nvl)

@@ -100,7 +100,9 @@ static inline void nvl_contract_begins_in_the_default_partition(const struct nvl
 {
 	for (size_t g = 0; g < b->site->n_gpus; g++)
 		assert_int_equal(nvl_where(b, nvl_guid(b, (int)g)), RK_NVL_DEFAULT);
-	NVL_RC(0, b->nvl->ops->health(b->nvl, 0, error));
+	struct rk_arena *arena RK_CLEANUP_ARENA = rk_arena_new();
+	const char *where;
+	NVL_RC(0, b->nvl->ops->health(b->nvl, 0, arena, &where, error));
 }
 
 /* Asked twice, as somebody does whose process died in between, it is the same one, known by its id or by its name. */

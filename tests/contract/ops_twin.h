@@ -437,6 +437,8 @@ static inline void keep_memory(void)
 /* A fault that has not struck yet would strike the assertions: let harmless calls pass it. */
 static inline void outlive_fault(struct fixture *f, long until)
 {
+	const char *where;
+
 	while (rk_sim_calls(f->world.sim) < until)
-		(void)f->world.nvl->ops->health(f->world.nvl, 0, NULL);
+		(void)f->world.nvl->ops->health(f->world.nvl, 0, f->arena, &where, NULL);
 }

@@ -265,21 +265,23 @@ static int stop(void **state)
 }
 
 /* GPU 0 out of the default partition and into 1 under a fault: the class of the first call that fails, and where the GPU is. */
-static const struct {
+static const struct fault_row {
+	const char *name;
 	enum fault fault;
 	int class, where;
 	int64_t least_ms, most_ms; /* how long it took */
 	const char *says;
 } moves[] = {
-	{ BUSY, 0, 1, 3000, 45000, NULL },
-	{ PLAIN_REFUSAL, 0, 1, 3000, 20000, NULL },
-	{ ALWAYS_BUSY, RK_FAILED, RK_NVL_DEFAULT, 30000, 60000, "IN_USE" },
-	{ FAILS_WITH_EFFECT, 0, 1, 0, 60000, NULL },
-	{ GRPC_DOWN, RK_UNREACHABLE, RK_NVL_DEFAULT, 0, 10000, "gRPC connection is down" },
-	{ DISABLED, RK_UNREACHABLE, RK_NVL_DEFAULT, 0, 10000, "cluster is not enabled" },
-	{ ODD, RK_UNREACHABLE, RK_NVL_DEFAULT, 0, 10000, "not understood" },
-	{ CUT, RK_UNREACHABLE, 0, 0, 10000, "whether the command ran" },
-	{ TEXT_NUMBERS, 0, 1, 0, 30000, NULL },
+	{ "a_slow_release_is_waited_for", BUSY, 0, 1, 3000, 45000, NULL },
+	{ "a_refusal_without_a_cause_is_tried_again", PLAIN_REFUSAL, 0, 1, 3000, 20000, NULL },
+	{ "resources_that_are_never_released_end_the_trying", ALWAYS_BUSY, RK_FAILED, RK_NVL_DEFAULT, 30000, 60000, "IN_USE" },
+	{ "an_error_with_its_effect_is_seen_to_be_none", FAILS_WITH_EFFECT, 0, 1, 0, 60000, NULL },
+	{ "a_success_without_effect_is_seen_by_reading_back", LIE, RK_CONFLICT, RK_NVL_DEFAULT, 0, 60000, "is in partition 32766" },
+	{ "a_controller_without_connection_is_unreachable", GRPC_DOWN, RK_UNREACHABLE, RK_NVL_DEFAULT, 0, 10000, "gRPC connection is down" },
+	{ "a_cluster_that_is_not_enabled_is_unreachable", DISABLED, RK_UNREACHABLE, RK_NVL_DEFAULT, 0, 10000, "cluster is not enabled" },
+	{ "an_answer_that_is_not_understood_is_unknown", ODD, RK_UNREACHABLE, RK_NVL_DEFAULT, 0, 10000, "not understood" },
+	{ "a_connection_cut_after_the_command_is_unknown", CUT, RK_UNREACHABLE, 0, 0, 10000, "whether the command ran" },
+	{ "numbers_as_text_are_read", TEXT_NUMBERS, 0, 1, 0, 30000, NULL },
 };
 
 static int move_gpu(struct fake *f, struct rk_err *err)
@@ -293,28 +295,26 @@ static int move_gpu(struct fake *f, struct rk_err *err)
 	return rc ? rc : ops->add(f->bench.nvl, 0, 1, nvl_guid(&f->bench, 0), err);
 }
 
-static void every_fault_is_told_for_what_it_is(void **state)
+/* *state: the row. */
+static void is_told_for_what_it_is(void **state)
 {
+	const struct fault_row *row = *state;
+	struct rk_err err RK_CLEANUP_ERR = RK_ERR_INIT;
+	struct fake *f;
 	int id;
 
-	(void)state;
-	for (size_t i = 0; i < RK_ARRAY_SIZE(moves); i++) {
-		struct rk_err err = RK_ERR_INIT;
-		struct fake *f;
-		start((void **)&f);
-		NVL_RC(0, f->bench.nvl->ops->create(f->bench.nvl, 0, 1, "team", "full_bandwidth", 18, &id, error));
-		f->fault = moves[i].fault;
-		int64_t began = now(f);
-		int rc = move_gpu(f, &err);
-		int64_t took = now(f) - began;
-		if (rc != moves[i].class || (moves[i].says && !strstr(err.message, moves[i].says)) || took < moves[i].least_ms || took > moves[i].most_ms)
-			fail_msg("fault %d: %d after %lld ms: %s", (int)moves[i].fault, rc, (long long)took, err.message ? err.message : "no error");
-		f->fault = NONE;
-		rk_clock_sleep_ms(f->bench.clock, 20000);
-		assert_int_equal(nvl_where(&f->bench, nvl_guid(&f->bench, 0)), moves[i].where);
-		rk_err_clear(&err);
-		stop((void **)&f);
-	}
+	start((void **)&f);
+	NVL_RC(0, f->bench.nvl->ops->create(f->bench.nvl, 0, 1, "team", "full_bandwidth", 18, &id, error));
+	f->fault = row->fault;
+	int64_t began = now(f);
+	int rc = move_gpu(f, &err);
+	int64_t took = now(f) - began;
+	if (rc != row->class || (row->says && !strstr(err.message, row->says)) || took < row->least_ms || took > row->most_ms)
+		fail_msg("%s: %d after %lld ms: %s", row->name, rc, (long long)took, err.message ? err.message : "no error");
+	f->fault = NONE;
+	rk_clock_sleep_ms(f->bench.clock, 20000);
+	assert_int_equal(nvl_where(&f->bench, nvl_guid(&f->bench, 0)), row->where);
+	stop((void **)&f);
 }
 
 /* A cause that does not pass is told at once, and one that is not known after a quarter of a minute. */
@@ -372,32 +372,78 @@ static const struct {
 	{ DISABLED, RK_UNHEALTHY, "not enabled", "nv config save" },
 	{ GRPC_DOWN, RK_UNHEALTHY, "no connection to its NMX controller", NULL },
 	{ APP_NOT_OK, RK_UNHEALTHY, "Chassis mapping is missing", NULL },
-	{ NO_APP, RK_UNHEALTHY, "not configured, or it moved", NULL },
+	{ NO_APP, RK_UNHEALTHY, "its cluster is enabled: it moved to another switch", "name all switches of the rack in nvlink.ssh" },
 	{ UNSAVED, RK_UNHEALTHY, "is not saved", "nv config save on admin@sw1" },
 };
 
 static void what_is_wrong_with_the_controller_is_named(void **state)
 {
+	struct rk_arena *arena RK_CLEANUP_ARENA = rk_arena_new();
 	struct fake *f = *state;
 
 	for (size_t i = 0; i < RK_ARRAY_SIZE(healths); i++) {
 		struct rk_err err RK_CLEANUP_ERR = RK_ERR_INIT;
 		f->fault = healths[i].fault;
-		int rc = f->bench.nvl->ops->health(f->bench.nvl, 0, &err);
+		const char *where;
+		int rc = f->bench.nvl->ops->health(f->bench.nvl, 0, arena, &where, &err);
 		if (rc != healths[i].class || (healths[i].says && !strstr(err.message, healths[i].says)) ||
 		    (healths[i].hint && (!err.hint || !strstr(err.hint, healths[i].hint))))
 			fail_msg("fault %d: %d: %s; %s", (int)healths[i].fault, rc, err.message ? err.message : "no error", err.hint ? err.hint : "no hint");
 	}
 }
 
+static int health(struct fake *f, struct rk_arena *arena, const char **where, struct rk_err *err)
+{
+	return f->bench.nvl->ops->health(f->bench.nvl, 0, arena, where, err);
+}
+
 static void no_controller_on_any_switch_is_named(void **state)
 {
+	struct rk_arena *arena RK_CLEANUP_ARENA = rk_arena_new();
 	struct fake *f = *state;
 	struct rk_err err RK_CLEANUP_ERR = RK_ERR_INIT;
+	const char *where;
 
 	f->fault = NO_APP;
-	assert_int_equal(f->bench.nvl->ops->health(f->bench.nvl, 0, &err), RK_UNHEALTHY);
+	assert_int_equal(health(f, arena, &where, &err), RK_UNHEALTHY);
 	assert_non_null(strstr(err.message, "none of the 3 switches runs the NMX controller"));
+	assert_null(where);
+}
+
+static void the_switch_that_runs_the_controller_is_told(void **state)
+{
+	struct rk_arena *arena RK_CLEANUP_ARENA = rk_arena_new();
+	struct fake *f = *state;
+	const char *where;
+
+	f->controller = "admin@sw2";
+	NVL_RC(0, health(f, arena, &where, error));
+	assert_string_equal(where, "admin@sw2");
+	/* It moves while the session goes on. */
+	f->controller = "admin@sw3";
+	assert_int_equal(nvl_where(&f->bench, nvl_guid(&f->bench, 0)), RK_NVL_DEFAULT);
+	NVL_RC(0, health(f, arena, &where, error));
+	assert_string_equal(where, "admin@sw3");
+	/* Unsaved: it is there, and known where. */
+	f->fault = UNSAVED;
+	NVL_RC(RK_UNHEALTHY, health(f, arena, &where, error));
+	assert_string_equal(where, "admin@sw3");
+}
+
+/* The tray that runs it is down: the others do not have it, and that one is named. */
+static void a_controller_whose_switch_is_down_is_named_by_its_switch(void **state)
+{
+	struct rk_arena *arena RK_CLEANUP_ARENA = rk_arena_new();
+	struct fake *f = *state;
+	struct rk_err err RK_CLEANUP_ERR = RK_ERR_INIT;
+	struct rk_nvl_live *live;
+	const char *where;
+	size_t n;
+
+	f->controller = f->dead = "admin@sw2";
+	assert_int_equal(health(f, arena, &where, &err), RK_UNREACHABLE);
+	assert_non_null(strstr(err.message, "switch admin@sw2: connect: no route to host"));
+	NVL_RC(RK_UNREACHABLE, f->bench.nvl->ops->list(f->bench.nvl, 0, arena, &live, &n, error));
 }
 
 static void multicast_groups_are_budgeted_per_domain(void **state)
@@ -452,7 +498,8 @@ static void racks_with_other_drivers_are_served_side_by_side(void **state)
 	f->env.site = again;
 	assert_int_equal(nvl->ops->list(nvl, 0, arena, &live, &n, &err), 0);
 	assert_int_equal(n, 1);
-	assert_int_equal(nvl->ops->health(nvl, 1, &err), RK_INVALID);
+	const char *where;
+	assert_int_equal(nvl->ops->health(nvl, 1, arena, &where, &err), RK_INVALID);
 	assert_non_null(strstr(err.message, "names no \"url\""));
 	nvl->ops->free(nvl);
 	assert_int_equal(rk_ib_open(&f->env, &ib, &err), 0);
@@ -467,16 +514,20 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		NVL_CONTRACT(start, stop),
-		cmocka_unit_test(every_fault_is_told_for_what_it_is),
 		cmocka_unit_test_setup_teardown(a_refusal_is_not_repeated_for_long, start, stop),
 		cmocka_unit_test_setup_teardown(uncertain_lists_are_unknown, start, stop),
 		cmocka_unit_test_setup_teardown(the_controller_is_found_and_found_again, start_three, stop),
 		cmocka_unit_test_setup_teardown(what_is_wrong_with_the_controller_is_named, start, stop),
 		cmocka_unit_test_setup_teardown(no_controller_on_any_switch_is_named, start_three, stop),
+		cmocka_unit_test_setup_teardown(the_switch_that_runs_the_controller_is_told, start_three, stop),
+		cmocka_unit_test_setup_teardown(a_controller_whose_switch_is_down_is_named_by_its_switch, start_three, stop),
 		cmocka_unit_test_setup_teardown(multicast_groups_are_budgeted_per_domain, start, stop),
 		cmocka_unit_test_setup_teardown(racks_with_other_drivers_are_served_side_by_side, start, stop),
 		cmocka_unit_test_setup_teardown(an_older_release_is_spoken_to_in_its_own_way, start, stop),
 	};
 
-	return cmocka_run_group_tests(tests, NULL, NULL);
+	struct CMUnitTest faults[RK_ARRAY_SIZE(moves)];
+	for (size_t i = 0; i < RK_ARRAY_SIZE(moves); i++)
+		faults[i] = (struct CMUnitTest){ .name = moves[i].name, .test_func = is_told_for_what_it_is, .initial_state = (void *)&moves[i] };
+	return cmocka_run_group_tests(tests, NULL, NULL) + cmocka_run_group_tests(faults, NULL, NULL);
 }
