@@ -126,6 +126,16 @@ static char *imex_key(const struct rk_sim *sim, const struct place *p)
 	return rk_xasprintf("imex-down:%s/0", sim->site->trays[p->tray].name);
 }
 
+static char *deaf_key(const struct rk_sim *sim, const struct place *p)
+{
+	return rk_xasprintf("imex-deaf:%s/0", sim->site->trays[p->tray].name);
+}
+
+static char *busy_key(const struct rk_sim *sim, const struct place *p)
+{
+	return plain_key(sim, p, "busy");
+}
+
 /* As above: a guest boots as a whole. */
 static char *boot_key(const struct rk_sim *sim, const struct place *p)
 {
@@ -198,6 +208,9 @@ static const struct word {
 	{ "gpu-remap", true, false, 0, 0, remap_key, one_value },
 	{ "imex-down", true, false, 0, 0, imex_key, one_value },
 	{ "imex-up", true, false, 0, 0, imex_key, no_value },
+	{ "imex-deaf", true, false, 0, 0, deaf_key, one_value },
+	{ "gpu-busy", true, false, 0, 0, busy_key, one_value },
+	{ "gpu-idle", true, false, 0, 0, busy_key, no_value },
 	{ "boot-hangs", true, false, 0, 0, boot_key, one_value },
 	{ "boot-ends", true, false, 0, 0, boot_key, no_value },
 	{ "port-key", false, true, 1, 0xffff, keys_key, one_more_key },

@@ -268,10 +268,19 @@ static const struct rk_vm *vm_at(const struct rk_site *site, const char *address
 	return NULL;
 }
 
-/* The VMs that this guest's list names, in its order; NULL when that is all. An address that is no VM's is skipped. */
+/* The list that its daemon goes by: that of the file, unless it missed a change. */
+static const char *imex_daemon_list(const struct rk_sim_guest *g, const char *tray)
+{
+	char *key RK_CLEANUP_FREE = rk_xasprintf("imex-kept:%s", tray);
+	const char *kept = rk_sim_get(g->sim, key);
+
+	return kept ? kept : imex_list(g, tray);
+}
+
+/* The VMs that this guest's daemon knows, in its order; NULL when that is all. An address that is no VM's is skipped. */
 static const struct rk_vm *imex_node(const struct rk_sim_guest *g, size_t n)
 {
-	const char *at = imex_list(g, g->tray->name);
+	const char *at = imex_daemon_list(g, g->tray->name);
 
 	for (size_t len; *at; at += len + (at[len] == '\n')) {
 		len = strcspn(at, "\n");
@@ -293,7 +302,7 @@ static bool imex_ready(const struct rk_sim_guest *g, const struct rk_vm *vm)
 	for (int i = 0; i < t->n_gpus; i++)
 		if (rk_sim_gpu_at(g->sim, g->site, t->first_gpu + i, false) != gpu_partition(g, 0))
 			return false;
-	return gpu_partition(g, 0) > 0 && rk_sim_get(g->sim, up) && strcmp(imex_list(g, t->name), imex_list(g, g->tray->name)) == 0;
+	return gpu_partition(g, 0) > 0 && rk_sim_get(g->sim, up) && strcmp(imex_daemon_list(g, t->name), imex_daemon_list(g, g->tray->name)) == 0;
 }
 
 static bool imex_all_ready(const struct rk_sim_guest *g)
@@ -579,6 +588,14 @@ static void hostname(const struct rk_sim_guest *g)
 	rk_str_addf(g->out, "%s\n", g->vm ? g->vm->name : "localhost");
 }
 
+/* What computes on the GPUs. */
+static void compute_apps(const struct rk_sim_guest *g)
+{
+	for (int i = 0; i < g->tray->n_gpus; i++)
+		if (rk_sim_knob(g, "busy", i))
+			rk_str_addf(g->out, "%d\n", 4000 + i);
+}
+
 static void uptime(const struct rk_sim_guest *g)
 {
 	(void)g;
@@ -600,7 +617,7 @@ static const struct {
 	{ "bus/pci/devices", ib_driver }, { "nodedesc", ib_leaf },
 	{ "perfquery", ib_counters }, { "mlxlink", mlxlink }, { "ibv_devinfo", ibv_devinfo }, { "ibstat", ibstat }, { "dmesg", dmesg },
 	{ "systemctl show", services }, { "chronyc tracking", chrony }, { "lscpu", lscpu }, { "nvme smart-log", storage }, { "hostname", hostname },
-	{ "nvidia-smi -L", smi_list }, { "uptime", uptime }, { "uname -a", uname_all }, { "true", quiet },
+	{ "nvidia-smi -L", smi_list }, { "query-compute-apps", compute_apps }, { "uptime", uptime }, { "uname -a", uname_all }, { "true", quiet },
 	{ "cloud-init status", cloud_init },
 };
 
@@ -626,11 +643,24 @@ static void answer(const struct rk_sim_guest *g, const char *command, struct rk_
 static void write_list(struct rk_sim_call *call, const char *tray, const char *const *words, struct rk_ssh_result *result)
 {
 	struct rk_str list RK_CLEANUP_STR = RK_STR_INIT;
-	char *key RK_CLEANUP_FREE = rk_xasprintf("imex:%s", tray);
+	char *key RK_CLEANUP_FREE = rk_xasprintf("imex:%s", tray), *kept RK_CLEANUP_FREE = rk_xasprintf("imex-kept:%s", tray);
+	char *deaf RK_CLEANUP_FREE = rk_xasprintf("imex-deaf:%s/0", tray);
 
 	for (size_t i = 1; words[0] && words[i]; i++)
 		rk_str_addf(&list, "%s\n", words[i]);
+	/* A daemon that does not hear the signal goes on with what it has. */
+	if (rk_sim_get(call->sim, deaf) && !rk_sim_get(call->sim, kept))
+		rk_sim_set(call, kept, rk_sim_get(call->sim, key) ? rk_sim_get(call->sim, key) : "", 0);
 	rk_sim_set(call, key, rk_str_text(&list), 0);
+	result->status = 0;
+}
+
+static void restart_imex(struct rk_sim_call *call, const char *tray, struct rk_ssh_result *result)
+{
+	char *kept RK_CLEANUP_FREE = rk_xasprintf("imex-kept:%s", tray), *down RK_CLEANUP_FREE = rk_xasprintf("imex-down:%s/0", tray);
+
+	rk_sim_set(call, kept, NULL, 0);
+	rk_sim_set(call, down, NULL, 0);
 	result->status = 0;
 }
 
@@ -638,14 +668,14 @@ int rk_sim_guest_run(struct rk_sim *sim, const struct rk_site *site, int tray, c
 {
 	struct rk_str command RK_CLEANUP_STR = RK_STR_INIT;
 	bool shell = argv[0] && strcmp(argv[0], "sh") == 0 && argv[1] && argv[2];
-	bool writes = shell && strstr(argv[2], "tee ") && strstr(argv[2], "nodes_config.cfg");
+	bool writes = shell && strstr(argv[2], "tee ") && strstr(argv[2], "nodes_config.cfg"), restarts = shell && strstr(argv[2], "systemctl restart nvidia-imex");
 	struct rk_sim_call call;
 	const char *name = site->trays[tray].name;
 	char *up RK_CLEANUP_FREE = rk_xasprintf("up:%s", name);
 
 	for (size_t i = shell ? 2 : 0; argv[i]; i++)
 		rk_str_addf(&command, "%s%s", command.len ? " " : "", argv[i]);
-	int rc = rk_sim_enter(sim, &call, "guest.run", name, writes, err);
+	int rc = rk_sim_enter(sim, &call, "guest.run", name, writes || restarts, err);
 	if (rc)
 		return rc;
 	if (!rk_sim_get(sim, up))
@@ -660,6 +690,8 @@ int rk_sim_guest_run(struct rk_sim *sim, const struct rk_site *site, int tray, c
 	};
 	if (writes)
 		write_list(&call, name, argv + 3, result);
+	else if (restarts)
+		restart_imex(&call, name, result);
 	else
 		answer(&g, rk_str_text(&command), result);
 	return rk_sim_leave(&call, 0, err);

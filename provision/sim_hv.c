@@ -187,9 +187,10 @@ static int define(struct rk_hv *hv, int tray, const char *xml, struct rk_arena *
 static void boot(struct rk_sim_call *call, const char *tray)
 {
 	char *seed RK_CLEANUP_FREE = rk_xasprintf("seed:%s", tray), *imex RK_CLEANUP_FREE = rk_xasprintf("imex:%s", tray);
-	char *down RK_CLEANUP_FREE = rk_xasprintf("imex-down:%s/0", tray);
+	char *down RK_CLEANUP_FREE = rk_xasprintf("imex-down:%s/0", tray), *kept RK_CLEANUP_FREE = rk_xasprintf("imex-kept:%s", tray);
 
 	rk_sim_set(call, down, NULL, 0);
+	rk_sim_set(call, kept, NULL, 0);
 	if (!rk_sim_get(call->sim, imex))
 		rk_sim_set(call, imex, rk_sim_get(call->sim, seed), 0);
 }

@@ -2,7 +2,7 @@
 #pragma once
 #include "provision/op.h"
 
-extern const struct rk_step_kind rk_vm_steps[], rk_power_steps[], rk_guest_steps[], rk_seal_steps[], rk_nvl_steps[], rk_ib_steps[], rk_tray_steps[], rk_stray_steps[]; /* end with name == NULL */
+extern const struct rk_step_kind rk_vm_steps[], rk_power_steps[], rk_guest_steps[], rk_imex_steps[], rk_seal_steps[], rk_nvl_steps[], rk_ib_steps[], rk_tray_steps[], rk_stray_steps[]; /* end with name == NULL */
 
 const char *rk_param(const struct rk_step *step, const char *key); /* "" when absent */
 long rk_param_int(const struct rk_step *step, const char *key);
@@ -15,6 +15,9 @@ int rk_param_vm(struct rk_world *world, const struct rk_step *step, int *ret, st
  * or Ctrl-C. A check that could not read (RK_UNREACHABLE) is tried again until the deadline. What a check puts into the step's arena is gone after it. */
 int rk_wait_until(struct rk_world *world, struct rk_step *step, const char *what, int (*check)(struct rk_world *world, struct rk_step *step, int *ret, struct rk_err *err),
 		  struct rk_err *err);
+
+/* argv on the step's VM; what it ended with is in the result. */
+int rk_run_in_guest(struct rk_world *world, struct rk_step *step, const char *const *argv, struct rk_ssh_result *result, struct rk_err *err);
 
 /* Everything a step on one VM needs, from the snapshot. "tray" of the params overrides where the VM is: the tray it is moved away from. */
 struct rk_vm_job {

@@ -10,8 +10,7 @@
 
 enum { GATE_POLL_MS = 5000 };
 
-/* argv on the step's VM. RK_FAILED with what it said when it ends with another status than 0. */
-static int run_in_guest(struct rk_world *world, struct rk_step *step, const char *const *argv, struct rk_ssh_result *result, struct rk_err *err)
+int rk_run_in_guest(struct rk_world *world, struct rk_step *step, const char *const *argv, struct rk_ssh_result *result, struct rk_err *err)
 {
 	struct rk_vm_conn *conn = NULL;
 	int vm, rc = rk_param_vm(world, step, &vm, err);
@@ -28,7 +27,7 @@ static int ssh_seen(struct rk_world *world, struct rk_step *step, int *ret, stru
 {
 	static const char *const argv[] = { "true", NULL };
 	struct rk_ssh_result result = { .status = -1 };
-	int rc = run_in_guest(world, step, argv, &result, err);
+	int rc = rk_run_in_guest(world, step, argv, &result, err);
 
 	*ret = !rc && result.status == 0;
 	rk_ssh_result_clear(&result);
@@ -43,106 +42,6 @@ static int ssh_apply(struct rk_world *world, struct rk_step *step, struct rk_err
 static int ssh_settle(struct rk_world *world, struct rk_step *step, bool undone, struct rk_err *err)
 {
 	return undone ? 0 : rk_store_set_vm_state(world->store, rk_param(step, "vm"), RK_VM_RUNNING, err);
-}
-
-/* ---- IMEX --------------------------------------------------------------------------------------------------------------------------- */
-
-#define NODES_FILE "/etc/nvidia-imex/nodes_config.cfg"
-
-/* The list goes in as arguments. The daemon reads it again on SIGUSR1; a restart would kill what runs on the GPUs. */
-static const char write_script[] = "set -e\n"
-				   "run=\n"
-				   "[ \"$(id -u)\" = 0 ] || run='sudo -n'\n"
-				   "printf '%s\\n' \"$@\" | $run tee " NODES_FILE ".new >/dev/null\n"
-				   "$run mv " NODES_FILE ".new " NODES_FILE "\n"
-				   "$run systemctl kill -s USR1 nvidia-imex.service 2>/dev/null || $run pkill -USR1 -x nvidia-imex 2>/dev/null || :\n";
-
-static int read_nodes(struct rk_world *world, struct rk_step *step, const char **ret, struct rk_err *err)
-{
-	static const char *const argv[] = { "cat", NODES_FILE, NULL };
-	struct rk_ssh_result result = { .status = -1 };
-	int rc = run_in_guest(world, step, argv, &result, err);
-
-	/* A guest without the file has an empty list. */
-	if (!rc)
-		*ret = rk_arena_strdup(step->arena, result.status == 0 ? rk_str_text(&result.out) : "");
-	rk_ssh_result_clear(&result);
-	return rc;
-}
-
-/* The wanted list as the file holds it. */
-static const char *wanted_nodes(struct rk_step *step, const struct rk_jnode *list)
-{
-	struct rk_str text RK_CLEANUP_STR = RK_STR_INIT;
-
-	RK_JEACH(it, list)
-		rk_str_addf(&text, "%s\n", rk_jstr(it) ? rk_jstr(it) : "");
-	return rk_arena_strdup(step->arena, rk_str_text(&text));
-}
-
-static const char *nodes_json(struct rk_step *step, const char *text)
-{
-	struct rk_str out RK_CLEANUP_STR = RK_STR_INIT;
-	struct rk_jw w;
-
-	rk_jw_init(&w, &out, 0);
-	rk_jw_array(&w);
-	for (size_t n; *text; text += n + (text[n] == '\n')) {
-		n = strcspn(text, "\n");
-		rk_jw_strn(&w, text, n);
-	}
-	rk_jw_end(&w);
-	return rk_arena_strdup(step->arena, rk_str_text(&out));
-}
-
-static int imex_probe(struct rk_world *world, struct rk_step *step, int *ret, struct rk_err *err)
-{
-	const char *now = NULL;
-	int rc = read_nodes(world, step, &now, err);
-
-	if (rc)
-		return rc;
-	step->before = nodes_json(step, now);
-	*ret = rk_streq(now, wanted_nodes(step, rk_jget(step->params, "nodes")));
-	return 0;
-}
-
-static int write_nodes(struct rk_world *world, struct rk_step *step, const struct rk_jnode *list, struct rk_err *err)
-{
-	const char **argv = rk_arena_array(step->arena, 5 + (list ? list->n : 0), sizeof(*argv));
-	struct rk_ssh_result result = { .status = -1 };
-	const char *now = "";
-	size_t n = 0;
-
-	argv[n++] = "sh";
-	argv[n++] = "-c";
-	argv[n++] = write_script;
-	argv[n++] = "sh";
-	RK_JEACH(it, list)
-		argv[n++] = rk_jstr(it);
-	int rc = run_in_guest(world, step, argv, &result, err);
-	if (!rc && result.status)
-		rc = rk_err_set(err, RK_FAILED, "the guest could not write " NODES_FILE ": exit status %d: %.*s", result.status,
-				(int)strcspn(rk_str_text(&result.err), "\n"), rk_str_text(&result.err));
-	rk_ssh_result_clear(&result);
-	if (!rc)
-		rc = read_nodes(world, step, &now, err);
-	if (!rc && !rk_streq(now, wanted_nodes(step, list)))
-		rc = rk_err_set(err, RK_FAILED, "the guest's " NODES_FILE " is not what was written");
-	return rc;
-}
-
-static int imex_apply(struct rk_world *world, struct rk_step *step, struct rk_err *err)
-{
-	return write_nodes(world, step, rk_jget(step->params, "nodes"), err);
-}
-
-static int imex_undo(struct rk_world *world, struct rk_step *step, struct rk_err *err)
-{
-	RK_CLEANUP_JSON struct rk_json *json = NULL;
-	int rc = step->before ? rk_json_parse("before", step->before, strlen(step->before), &json, err) : 0;
-
-	return rc || !json ? rc : write_nodes(world, step, rk_json_root(json), err);
 }
 
 /* ---- the gate ----------------------------------------------------------------------------------------------------------------------- */
@@ -254,7 +153,6 @@ static int gate_settle(struct rk_world *world, struct rk_step *step, bool undone
 
 const struct rk_step_kind rk_guest_steps[] = {
 	{ .name = "vm.ssh", .summary = "wait for SSH with the pinned host key", .deadline_ms = 300000, .apply = ssh_apply, .settle = ssh_settle },
-	{ .name = "imex.nodes", .summary = "write the IMEX node list and let the daemon read it", .deadline_ms = 60000, .probe = imex_probe, .apply = imex_apply, .undo = imex_undo },
 	{ .name = "fabric.gate", .summary = "validate what the guests see of their fabrics", .deadline_ms = 60000, .apply = gate_apply, .settle = gate_settle },
 	{ .name = NULL },
 };

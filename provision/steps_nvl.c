@@ -139,6 +139,22 @@ static bool is_foreign(const struct rk_world *world, const struct rk_nvl_view *v
 	return at && at != view->id && at != RK_NVL_DEFAULT && !rk_nvl_in_tray_partition(world->site, view, gpu);
 }
 
+/* All GPUs of an operating system have to be in one partition: a tray is put in as a whole. */
+static int whole_trays(const struct rk_world *world, const uint64_t *gpus, size_t n, struct rk_err *err)
+{
+	const struct rk_site *site = world->site;
+
+	for (size_t i = 0; i < n; i++) {
+		int gpu = rk_find_gpu_guid(site, gpus[i]);
+		const struct rk_tray *t = gpu < 0 ? NULL : &site->trays[site->gpus[gpu].tray];
+		for (int g = 0; t && g < t->n_gpus; g++)
+			if (site->gpus[t->first_gpu + g].fabric_guid && !is_wanted(gpus, n, site->gpus[t->first_gpu + g].fabric_guid))
+				return rk_err_set(err, RK_INVALID, "the operating system of tray %s would be split: GPU %d is not to be in the partition with the others",
+						  t->name, g);
+	}
+	return 0;
+}
+
 /* Remembers where each GPU is now. */
 static int remember(struct rk_world *world, struct rk_step *step, struct rk_err *err)
 {
@@ -147,8 +163,10 @@ static int remember(struct rk_world *world, struct rk_step *step, struct rk_err 
 	struct rk_jw w;
 	size_t n;
 	uint64_t *gpus = rk_param_guids(step, "gpus", &n);
-	int rc = rk_nvl_read(world, step, &view, err);
+	int rc = whole_trays(world, gpus, n, err);
 
+	if (!rc)
+		rc = rk_nvl_read(world, step, &view, err);
 	if (rc)
 		return rc;
 	rk_jw_init(&w, &before, 0);

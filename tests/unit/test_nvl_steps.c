@@ -210,6 +210,96 @@ static void a_partition_that_holds_others_is_not_moved_into(void **state)
 	assert_int_equal(places_of(f, rk_find_tray(f->world.site, "r1-t01")).standard, 4);
 }
 
+static void ids_come_from_a_pool_of_each_domain(void **state)
+{
+	struct fixture *f = *state;
+
+	create(f, "a", "t", 2, false);
+	create(f, "b", "u", 2, false);
+	assert_int_equal(stored_id(f, "a", "r1"), 1);
+	assert_int_equal(stored_id(f, "a", "r2"), 1);
+	assert_int_equal(stored_id(f, "b", "r1"), 2);
+	drop_cluster(f, "a");
+	create(f, "c", "t", 2, false);
+	assert_int_equal(stored_id(f, "c", "r2"), 1);
+}
+
+/* ---- moves ------------------------------------------------------------------------------------------------------------------------------ */
+
+static void the_resiliency_mode_of_the_spec_is_that_of_the_partition(void **state)
+{
+	struct fixture *f = *state;
+	struct rk_spec *spec = spec_of(f->arena, "a", "t", 2, 1, false);
+	struct rk_nvl_live *parts;
+	size_t n;
+	int64_t op;
+
+	spec->nvlink.resiliency = "adaptive_bandwidth";
+	OK(rk_cluster_create(&f->world, spec, &op, err));
+	OK(f->world.nvl->ops->list(f->world.nvl, 0, f->arena, &parts, &n, err));
+	for (size_t i = 0; i < n; i++)
+		if (parts[i].id == 1)
+			assert_string_equal(parts[i].resiliency, "adaptive_bandwidth");
+}
+
+/* A switch that says "succeeded" and did nothing, or does not answer: what is not seen is not done, all is taken back, and no GPU is left in none. */
+static void what_is_not_seen_is_not_done_and_no_gpu_stays_in_none(void **state)
+{
+	static const char *const faults[] = { "nvl.add#2=lie", "nvl.drop#2=lie", "nvl.create#1=lie", "nvl.add#3=fail", "nvl.add#5=lost", "nvl.drop#1=fail" };
+	struct fixture *f = *state;
+	int64_t op;
+
+	for (size_t i = 0; i < RK_ARRAY_SIZE(faults); i++) {
+		struct rk_err why RK_CLEANUP_ERR = RK_ERR_INIT;
+		OK(rk_sim_fault_add(f->world.sim, faults[i], err));
+		int rc = rk_cluster_create(&f->world, spec_of(f->arena, "a", "t", 4, 1, false), &op, &why);
+		rk_sim_fault_clear(f->world.sim);
+		if (rc == RK_PARTIAL)
+			OK(rk_op_rollback(&f->world, op, err));
+		OK(rk_world_refresh(&f->world, err));
+		if (rc == 0)
+			drop_cluster(f, "a");
+		rk_clock_sleep_ms(f->clock, 5000);
+		for (size_t t = 0; t < f->world.site->n_trays; t++)
+			if (places_of(f, (int)t).standard != 4)
+				fail_msg("%s: tray %s is not back", faults[i], f->world.site->trays[t].name);
+		assert_consistent(f);
+	}
+}
+
+/* Every command puts whole trays in; a step that would not is refused before anything is touched. */
+static void an_operating_system_is_never_split(void **state)
+{
+	struct fixture *f = *state;
+	struct rk_err why RK_CLEANUP_ERR = RK_ERR_INIT;
+	const char *params = rk_arena_printf(f->arena, "{\"rack\":\"r1\",\"id\":1,\"name\":\"x\",\"gpus\":[\"0x%016" PRIx64 "\",\"0x%016" PRIx64 "\"]}",
+					     f->world.site->gpus[0].fabric_guid, f->world.site->gpus[1].fabric_guid);
+	struct rk_plan *plan = rk_plan_new("a test");
+	int64_t op;
+
+	rk_plan_add(plan, "nvl.partition", "r1/1", "nvlink:r1", params, NULL, 0);
+	OK(rk_op_journal(&f->world, plan, "{\"type\":\"tray.restore\"}", &op, err));
+	rk_plan_free(plan);
+	assert_int_equal(rk_op_run(&f->world, op, &why), RK_INVALID);
+	assert_non_null(strstr(why.message, "the operating system of tray r1-t01 would be split"));
+	assert_int_equal(places_of(f, 0).standard, 4);
+}
+
+/* Shared memory does not reach beyond a domain: a cluster that asks for it across two is refused, and told why. */
+static void shared_memory_across_two_domains_is_refused(void **state)
+{
+	struct fixture *f = *state;
+	struct rk_err why RK_CLEANUP_ERR = RK_ERR_INIT;
+	int64_t op;
+
+	assert_int_equal(rk_cluster_create(&f->world, spec_of(f->arena, "a", "t", 20, 20, false), &op, &why), RK_INVALID);
+	assert_non_null(strstr(why.message, "a segment of 20 is larger than an NVLink domain of 18 trays"));
+	rk_err_clear(&why);
+	/* One domain could hold them, but none here has so many trays. */
+	assert_int_equal(rk_cluster_create(&f->world, spec_of(f->arena, "a", "t", 6, 6, false), &op, &why), RK_NO_CAPACITY);
+	assert_int_equal(f->world.site->n_clusters, 0);
+}
+
 /* ---- where free GPUs are ---------------------------------------------------------------------------------------------------------------- */
 
 static void released_gpus_go_back_to_the_default_partition(void **state)
@@ -328,6 +418,11 @@ int main(void)
 		WITH(a_new_cluster_does_not_join_the_partition_of_a_renamed_one, start),
 		WITH(a_new_cluster_does_not_join_the_partition_of_a_renamed_one, start_given),
 		WITH(a_partition_that_holds_others_is_not_moved_into, start),
+		WITH(ids_come_from_a_pool_of_each_domain, start),
+		WITH(the_resiliency_mode_of_the_spec_is_that_of_the_partition, start),
+		WITH(what_is_not_seen_is_not_done_and_no_gpu_stays_in_none, start),
+		WITH(an_operating_system_is_never_split, start),
+		WITH(shared_memory_across_two_domains_is_refused, start),
 		WITH(released_gpus_go_back_to_the_default_partition, start),
 		WITH(released_gpus_go_to_the_partition_of_their_tray_where_the_site_says_so, start_per_tray),
 		WITH(gpus_of_a_tray_that_was_given_up_are_by_themselves, start),
