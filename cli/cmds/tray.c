@@ -281,7 +281,7 @@ static const struct rk_command rows[] = {
 	  .options = RK_ARGS({ .name = "reason", .type = RK_ARG_TEXT, .required = true, .help = "why; shown wherever the tray is refused" }),
 	  .examples = RK_EXAMPLES("tray cordon r01-t[17-18] --reason 'HCA swap'"), .run = cordon },
 	{ .noun = "tray", .verb = "uncordon", .summary = "let new VMs onto trays again", .args = SEL_ARG, .flags = RK_CMD_CHANGES | RK_CMD_STAGES | RK_CMD_SELECTS | RK_CMD_REMOTE,
-	  .description = "A faulty tray is emptied first, its drives are erased and its GPUs return to the default NVLink partition; one where that fails stays faulty.",
+	  .description = "A faulty tray is emptied first, its drives are erased and its GPUs return to where free ones are (racksh-fabric(7)); one where that fails stays faulty.",
 	  .examples = RK_EXAMPLES("tray uncordon r01-t[17-18]"), .run = uncordon },
 	{ .noun = "tray", .verb = "replace", .summary = "record other hardware in the slot of a tray, and move all memberships to it", .list = true,
 	  .flags = RK_CMD_CHANGES | RK_CMD_DANGEROUS | RK_CMD_REMOTE, .args = RK_ARGS({ .name = "TRAY", .type = RK_ARG_TRAY, .required = true, .help = "name of a tray" }),
