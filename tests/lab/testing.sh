@@ -16,8 +16,7 @@ finish() {
 		rm -rf "$lab"
 	fi
 	printf '%s: %d passed, %d failed\n' "${suite:-lab}" "$passed" "$failed"
-	[ "$failed" -eq 0 ]
-	exit
+	exit "$((failed > 0))" # in a trap, `exit` alone would end with what was before it
 }
 
 # In the background and waited for, so that a signal does not have to wait for the command's end.
