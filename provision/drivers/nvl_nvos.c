@@ -468,6 +468,37 @@ static int nvos_health(struct rk_nvl *nvl, int rack, struct rk_err *err)
 	return while_rack(nvos, rack, rc, err);
 }
 
+/* A switch without one of the two commands tells less; one that cannot be asked at all is named. */
+static void ask_switch(struct nvos *nvos, int rack, size_t index, struct rk_arena *arena, struct rk_nvl_switch *ret)
+{
+	static const struct rk_nvos_args none;
+	RK_CLEANUP_ERR struct rk_err err = RK_ERR_INIT, ignored = RK_ERR_INIT;
+	const char *text;
+
+	ret->name = rk_ssh_host(rack_of(nvos, rack)->nvlink.ssh[index], arena);
+	if (show_at(nvos, rack, index, RK_NVOS_SHOW_VERSION, &none, arena, &text, &err))
+		ret->why = rk_arena_strdup(arena, err.message ? err.message : "no answer");
+	else
+		rk_nvos_version(text, arena, ret);
+	if (!ret->why && !show_at(nvos, rack, index, RK_NVOS_SHOW_LOCATION, &none, arena, &text, &ignored))
+		rk_nvos_location(text, arena, ret);
+}
+
+static int nvos_switches(struct rk_nvl *nvl, int rack, struct rk_arena *arena, struct rk_nvl_switch **ret, size_t *ret_n, struct rk_err *err)
+{
+	struct nvos *nvos = (struct nvos *)nvl;
+	size_t n = rack_of(nvos, rack)->nvlink.n_ssh;
+
+	(void)err;
+	*ret = rk_arena_array(arena, n, sizeof(**ret));
+	*ret_n = n;
+	pthread_mutex_lock(&nvos->racks[rack].lock);
+	for (size_t i = 0; i < n; i++)
+		ask_switch(nvos, rack, i, arena, &(*ret)[i]);
+	pthread_mutex_unlock(&nvos->racks[rack].lock);
+	return 0;
+}
+
 static void nvos_free(struct rk_nvl *nvl)
 {
 	struct nvos *nvos = (struct nvos *)nvl;
@@ -480,7 +511,7 @@ static void nvos_free(struct rk_nvl *nvl)
 	free(nvos);
 }
 
-static const struct rk_nvl_ops ops = { nvos_list, nvos_create, nvos_remove, nvos_add, nvos_drop, nvos_health, nvos_free };
+static const struct rk_nvl_ops ops = { nvos_list, nvos_create, nvos_remove, nvos_add, nvos_drop, nvos_health, nvos_switches, nvos_free };
 
 int rk_nvl_nvos(const struct rk_driver_env *env, struct rk_nvl **ret, struct rk_err *err)
 {
