@@ -640,13 +640,17 @@ static char *older_store(const struct kind *kind, const char *fixture)
 	return uri;
 }
 
+/* Each file is what a racksh of that schema really left; the newest is kept here for the day when it is no longer that. No racksh was ever
+ * given out with schema 3 (it was completed together with 4). */
 static void an_older_schema_is_refused_until_it_is_migrated(void **state)
 {
 	static const struct {
 		const char *file, *site, *tray, *free;
 		int schema, revision;
 	} olds[] = { { "tests/fixtures/store/schema-1.sql", "fen-3", "f1-t02", "f1-t01", 1, 41 },
-		     { "tests/fixtures/store/schema-2.sql", "fen-4", "f1-t01", "f1-t03", 2, 23 } };
+		     { "tests/fixtures/store/schema-2.sql", "fen-4", "f1-t01", "f1-t03", 2, 23 },
+		     { "tests/fixtures/store/schema-4.sql", "fen-5", "f1-t01", "f1-t03", 4, 9 },
+		     { "tests/fixtures/store/schema-5.sql", "fen-6", "f1-t01", "f1-t03", 5, 10 } };
 	struct fixture *f = *state;
 	NEEDS_SERVER(f);
 	int from, to;
@@ -658,8 +662,10 @@ static void an_older_schema_is_refused_until_it_is_migrated(void **state)
 		struct rk_usage_row *used;
 		size_t n;
 		RK_CLEANUP_STORE struct rk_store *old = open_as(uri, &alice, RK_STORE_WRITE);
-		refused(rk_store_snapshot(old, &none, &err), RK_FAILED, says);
-		refused(rk_store_begin(old, -1, &err), RK_FAILED, "has schema");
+		if (olds[i].schema < rk_store_newest_schema()) {
+			refused(rk_store_snapshot(old, &none, &err), RK_FAILED, says);
+			refused(rk_store_begin(old, -1, &err), RK_FAILED, "has schema");
+		}
 		must(rk_store_migrate(old, &from, &to, &err));
 		assert_int_equal(from, olds[i].schema);
 		assert_int_equal(to, rk_store_newest_schema());
