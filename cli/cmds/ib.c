@@ -296,6 +296,22 @@ static int fabric_text(struct rk_call *call, int fabric, const char **ret, struc
 	return living_text(call, fabric, ret, err);
 }
 
+/* What could not be judged is no fault, and no pass either. */
+static int wiring_verdict(struct rk_call *call, int fabric, const struct rk_ib_finding *findings, size_t n, struct rk_err *err)
+{
+	const char *name = call->world->site->fabrics[fabric].name;
+	size_t faults = 0;
+
+	for (size_t i = 0; i < n; i++)
+		faults += !rk_streq(findings[i].kind, "unknown");
+	if (faults)
+		return rk_err_set(err, RK_UNHEALTHY, "%zu finding%s in fabric %s", n, n == 1 ? "" : "s", name);
+	if (n)
+		return rk_err_set(err, RK_UNREACHABLE, "the wiring of fabric %s cannot be judged as a whole", name);
+	rk_out_note(call->out, "fabric %s is as designed", name);
+	return 0;
+}
+
 static int ib_check(struct rk_call *call, struct rk_err *err)
 {
 	struct rk_topology *topology RK_CLEANUP(rk_cleanup_topology) = NULL;
@@ -320,11 +336,7 @@ static int ib_check(struct rk_call *call, struct rk_err *err)
 		rk_cell_text(call->out, "message", findings[i].message);
 		rk_cell_text(call->out, "hint", findings[i].hint);
 	}
-	if (!n) {
-		rk_out_note(call->out, "fabric %s is as designed", call->world->site->fabrics[fabric].name);
-		return 0;
-	}
-	return rk_err_set(err, RK_UNHEALTHY, "%zu finding%s in fabric %s", n, n == 1 ? "" : "s", call->world->site->fabrics[fabric].name);
+	return wiring_verdict(call, fabric, findings, n, err);
 }
 
 static const char *member_name(struct rk_arena *arena, const struct rk_part_member *m)

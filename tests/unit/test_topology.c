@@ -136,6 +136,19 @@ static void a_site_without_guids_is_unknown_never_clean(void **state)
 	rk_arena_free(r.arena);
 }
 
+static void a_fabric_without_hcas_of_the_site_is_unknown(void **state)
+{
+	struct plan *p CLEANUP_PLAN = make_plan(1, true);
+	struct rk_site *site RK_CLEANUP_SITE = make_site(1);
+
+	(void)state;
+	site->n_hcas = 0;
+	struct result r = check_plan(p, site);
+	assert_findings(&r, 1);
+	assert_finding(&r, "unknown", "fabric", "how it should be wired is not known");
+	rk_arena_free(r.arena);
+}
+
 static void aggregation_nodes_of_the_switches_are_no_strangers(void **state)
 {
 	struct plan *p CLEANUP_PLAN = make_plan(1, true);
@@ -306,6 +319,7 @@ int main(void)
 		cmocka_unit_test(a_lost_spine_makes_the_leaves_oversubscribed),
 		cmocka_unit_test(many_findings_of_one_sort_fold_into_one),
 		cmocka_unit_test(a_site_without_guids_is_unknown_never_clean),
+		cmocka_unit_test(a_fabric_without_hcas_of_the_site_is_unknown),
 		cmocka_unit_test(aggregation_nodes_of_the_switches_are_no_strangers),
 		cmocka_unit_test(one_switch_for_all_rails_is_no_fault),
 		cmocka_unit_test(the_plan_of_a_site_is_clean_for_the_check),
