@@ -20,7 +20,7 @@
 #include "tests/contract/store_writes.h"
 
 /* The disk is full, at every point of every kind of write: the error is clear, the store is as before, and the same again succeeds once there is
- * room. Twice: with a limit on the size of files, and on a real full file system (a small tmpfs of our own) where the kernel gives us one. */
+ * room. Twice: with a limit on the size of files, and on a small tmpfs of our own that is really full, where the kernel gives us one. */
 
 static char folder[] = "/tmp/racksh-faults-XXXXXX";
 /* ---- the writes ------------------------------------------------------------------------------------------------------------------------ */
