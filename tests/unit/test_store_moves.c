@@ -102,7 +102,8 @@ static void an_older_schema_is_refused_until_it_is_migrated(void **state)
 	} olds[] = { { "tests/fixtures/store/schema-1.sql", "fen-3", "f1-t02", "f1-t01", 1, 41 },
 		     { "tests/fixtures/store/schema-2.sql", "fen-4", "f1-t01", "f1-t03", 2, 23 },
 		     { "tests/fixtures/store/schema-4.sql", "fen-5", "f1-t01", "f1-t03", 4, 9 },
-		     { "tests/fixtures/store/schema-5.sql", "fen-6", "f1-t01", "f1-t03", 5, 10 } };
+		     { "tests/fixtures/store/schema-5.sql", "fen-6", "f1-t01", "f1-t03", 5, 10 },
+		     { "tests/fixtures/store/schema-6.sql", "fen-7", "f1-t01", "f1-t03", 6, 9 } };
 	struct fixture *f = *state;
 	NEEDS_SERVER(f);
 	int from, to;
