@@ -8,6 +8,7 @@
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <grp.h>
 #include <sched.h>
 #include <signal.h>
 #include <sys/mount.h>
@@ -21,6 +22,8 @@
 
 /* The disk is full, at every point of every kind of write: the error is clear, the store is as before, and the same again succeeds once there is
  * room. Twice: with a limit on the size of files, and on a small tmpfs of our own that is really full, where the kernel gives us one. */
+
+enum { NOBODY = 65534 };
 
 static char folder[] = "/tmp/racksh-faults-XXXXXX";
 /* ---- the writes ------------------------------------------------------------------------------------------------------------------------ */
@@ -306,6 +309,87 @@ static void a_full_disk_loses_nothing(void **state)
 	assert_int_equal(status, 0);
 }
 
+/* ---- no right, no sense --------------------------------------------------------------------------------------------------------------------- */
+
+/* In a process of an ordinary user, for root may write everywhere. */
+static int try_read_only(const char *place)
+{
+	if (geteuid() == 0 && (setgroups(0, NULL) < 0 || setgid(NOBODY) < 0 || setuid(NOBODY) < 0))
+		return 99;
+	for (size_t i = 0; i < RK_ARRAY_SIZE(writes); i++) {
+		RK_CLEANUP_ERR struct rk_err said = RK_ERR_INIT;
+		int rc = writes[i].run(place, &said);
+		if (rc == RK_FAILED && said.message && said.hint)
+			continue;
+		fprintf(stderr, "%s in a read-only folder: class %d, \"%s\", hint \"%s\"\n", writes[i].name, rc, said.message ? said.message : "", said.hint ? said.hint : "");
+		return 1;
+	}
+	return 0;
+}
+
+static void a_read_only_folder_refuses_every_write(void **state)
+{
+	char *place RK_CLEANUP_FREE = rk_xasprintf("%s/read-only", folder), *model RK_CLEANUP_FREE = rk_xasprintf("%s/model", folder);
+	int status = -1;
+
+	(void)state;
+	must(rk_mkdirs(place, &err));
+	refill(place);
+	char *before RK_CLEANUP_FREE = content(place);
+	static const char *const files[] = { "site.db", "old.db" };
+	for (size_t i = 0; i < RK_ARRAY_SIZE(files); i++) {
+		char *path RK_CLEANUP_FREE = rk_xasprintf("%s/%s", place, files[i]), *source RK_CLEANUP_FREE = rk_xasprintf("%s/%s", model, files[i]);
+		assert_int_equal(chmod(path, 0444), 0);
+		assert_int_equal(chmod(source, 0666), 0);
+	}
+	assert_int_equal(chmod(place, 0555), 0);
+	assert_int_equal(chmod(model, 0777), 0);
+	assert_int_equal(chmod(folder, 0755), 0);
+	pid_t pid = fork();
+	if (pid == 0)
+		_exit(try_read_only(place));
+	assert_int_equal(waitpid(pid, &status, 0), pid);
+	assert_int_equal(chmod(place, 0700), 0);
+	assert_int_equal(status, 0);
+	char *after RK_CLEANUP_FREE = content(place);
+	assert_string_equal(before, after);
+}
+
+static void spoil(const char *place, const char *name, long page)
+{
+	char *path RK_CLEANUP_FREE = rk_xasprintf("%s/%s", place, name), junk[4096];
+	int fd RK_CLEANUP_FD = open(path, O_RDWR);
+
+	memset(junk, 0xa5, sizeof(junk));
+	assert_true(fd >= 0);
+	assert_int_equal(pwrite(fd, junk, sizeof(junk), page * 4096), (ssize_t)sizeof(junk));
+}
+
+/* A write that meets the damage says so; one that does not may succeed. Nothing else comes of it. */
+static void a_damaged_page_is_said_by_whoever_meets_it(void **state)
+{
+	char *place RK_CLEANUP_FREE = rk_xasprintf("%s/spoilt", folder), *path RK_CLEANUP_FREE = rk_xasprintf("%s/model/site.db", folder);
+	struct stat st;
+	int met = 0;
+
+	(void)state;
+	must(rk_mkdirs(place, &err));
+	assert_int_equal(stat(path, &st), 0);
+	for (long page = 0, pages = st.st_size / 4096; page < pages; page += page < 8 ? 1 : pages / 12)
+		for (size_t i = 0; i < RK_ARRAY_SIZE(writes); i++) {
+			RK_CLEANUP_ERR struct rk_err said = RK_ERR_INIT;
+			if (writes[i].own_file)
+				continue;
+			refill(place);
+			spoil(place, "site.db", page);
+			int rc = writes[i].run(place, &said);
+			if (rc && (rc != RK_FAILED || !said.hint || !strstr(said.message, "damaged")))
+				fail_msg("%s with page %ld spoilt: class %d, \"%s\"", writes[i].name, page, rc, said.message ? said.message : "");
+			met += rc != 0;
+		}
+	assert_true(met > 10);
+}
+
 static int prepare(void **state)
 {
 	(void)state;
@@ -316,7 +400,7 @@ static int prepare(void **state)
 
 static int tidy(void **state)
 {
-	static const char *const places[] = { "model", "limited", "full" };
+	static const char *const places[] = { "model", "limited", "full", "read-only", "spoilt" };
 
 	(void)state;
 	for (size_t i = 0; i < RK_ARRAY_SIZE(places); i++) {
@@ -330,7 +414,12 @@ static int tidy(void **state)
 
 int main(void)
 {
-	const struct CMUnitTest tests[] = { cmocka_unit_test(a_file_that_cannot_grow_loses_nothing), cmocka_unit_test(a_full_disk_loses_nothing) };
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(a_file_that_cannot_grow_loses_nothing),
+		cmocka_unit_test(a_full_disk_loses_nothing),
+		cmocka_unit_test(a_read_only_folder_refuses_every_write),
+		cmocka_unit_test(a_damaged_page_is_said_by_whoever_meets_it),
+	};
 
 	return cmocka_run_group_tests(tests, prepare, tidy);
 }
