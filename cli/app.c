@@ -167,6 +167,14 @@ int rk_app_store(struct rk_app *app, const char *uri, bool write, struct rk_stor
 	return open_store(uri ? uri : own, write, ret, err);
 }
 
+int rk_app_examine(struct rk_app *app, struct rk_arena *arena, const char **ret_uri, struct rk_err *err)
+{
+	char *uri RK_CLEANUP_FREE = default_uri(&app->globals);
+
+	*ret_uri = rk_store_uri_shown(arena, uri);
+	return rk_store_examine(uri, err);
+}
+
 void rk_app_prepare(struct rk_app *app)
 {
 	struct rk_world *w = &app->world;

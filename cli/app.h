@@ -88,6 +88,8 @@ int rk_app_shell(struct rk_app *app);
 int rk_app_world(struct rk_app *app, bool write, struct rk_err *err);
 /* Another handle on a store, whatever its schema; uri NULL: the one that the process works on (not under --sim). The caller closes it. */
 int rk_app_store(struct rk_app *app, const char *uri, bool write, struct rk_store **ret, struct rk_err *err);
+/* Is that store sound (rk_store_examine)? *ret_uri: for messages; in the arena. */
+int rk_app_examine(struct rk_app *app, struct rk_arena *arena, const char **ret_uri, struct rk_err *err);
 /* Sets in app->world what every command needs beside the store. */
 void rk_app_prepare(struct rk_app *app);
 void rk_app_close(struct rk_app *app);

@@ -46,6 +46,14 @@ int rk_db_open(const char *uri, bool write, struct rk_db **ret, struct rk_err *e
 	return RK_INVALID;
 }
 
+bool rk_db_damaged(const char *uri)
+{
+	for (size_t i = 0; i < RK_ARRAY_SIZE(drivers); i++)
+		if (rk_starts_with(uri, drivers[i]->scheme))
+			return drivers[i]->damaged && drivers[i]->damaged(uri);
+	return false;
+}
+
 void rk_db_close(struct rk_db *db)
 {
 	if (db)

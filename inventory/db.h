@@ -51,6 +51,7 @@ struct rk_db_driver {
 	void (*rollback)(struct rk_db *db);
 	int (*has_table)(struct rk_db *db, const char *table, bool *ret, struct rk_err *err);
 	int (*check)(struct rk_db *db, struct rk_err *err);                       /* NULL: the server's business */
+	bool (*damaged)(const char *uri);                                         /* cannot be opened because of what is in it; NULL: nobody can tell */
 	int (*backup)(struct rk_db *db, const char *path, struct rk_err *err);    /* NULL: by copying rows */
 	bool (*is_null)(const struct rk_db_row *row, int column);
 	int64_t (*get_int)(const struct rk_db_row *row, int column);
@@ -77,6 +78,8 @@ void rk_cleanup_db(struct rk_db **db);
 #define RK_CLEANUP_DB __attribute__((cleanup(rk_cleanup_db)))
 /* Is there nothing yet to open (SQLite: no file, or an empty one)? */
 bool rk_db_absent(const char *uri);
+/* For a database that cannot be opened: is that because it is damaged, or no database at all? */
+bool rk_db_damaged(const char *uri);
 /* The path of a "sqlite:" URI, else NULL. */
 const char *rk_db_path(const char *uri);
 

@@ -408,6 +408,18 @@ static int check(struct rk_db *db, struct rk_err *err)
 	return RK_UNHEALTHY;
 }
 
+static bool damaged(const char *uri)
+{
+	struct sqlite *s = new_db(&rk_db_sqlite, rk_db_path(uri));
+	char *file RK_CLEANUP_FREE = file_uri(s->path, still_image(s->path) ? "?immutable=1" : "");
+	int code = sqlite3_open_v2(file, &s->handle, SQLITE_OPEN_READONLY | SQLITE_OPEN_NOMUTEX | SQLITE_OPEN_URI, NULL);
+
+	if (code == SQLITE_OK)
+		pragma_int(s, "SELECT COUNT(*) FROM sqlite_schema", &code);
+	close_db(&s->db);
+	return (code & 0xff) == SQLITE_CORRUPT || (code & 0xff) == SQLITE_NOTADB;
+}
+
 static int copy_pages(struct sqlite *from, const char *path, struct rk_err *err)
 {
 	struct sqlite *to = new_db(&rk_db_sqlite, path);
@@ -457,7 +469,7 @@ static const char *get_text(const struct rk_db_row *row, int column)
 }
 
 #define COMMON                                                                                                                     \
-	.close = close_db, .run = run, .begin = begin, .commit = commit, .rollback = rollback, .has_table = has_table, .check = check, \
+	.close = close_db, .run = run, .begin = begin, .commit = commit, .rollback = rollback, .has_table = has_table, .check = check, .damaged = damaged, \
 	.backup = backup, .is_null = is_null, .get_int = get_int, .get_real = get_real, .get_text = get_text
 
 const struct rk_db_driver rk_db_sqlite = { .scheme = "sqlite:", .open = open_db, COMMON };

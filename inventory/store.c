@@ -172,6 +172,8 @@ static int make_real(struct rk_store *store, struct rk_err *err)
 	}
 	if (rc == RK_NOT_FOUND) /* a file where a folder is needed */
 		rc = rk_err_set(err, RK_FAILED, "cannot make the folder of the store \"%s\"", store->shown);
+	if (rc)
+		rk_err_hint(err, "make room for it or make it yourself, or name a file in a folder that you can write with --store sqlite:PATH");
 	if (!rc)
 		rc = rk_db_open(store->uri, true, &db, err);
 	if (!rc)

@@ -217,7 +217,10 @@ int rk_store_get_topology(struct rk_store *store, const char *fabric, struct rk_
  * fabric. 0 also with findings; an error only when it could not be looked at. */
 struct rk_site_findings;
 int rk_store_judge(struct rk_store *store, const struct rk_site *site, struct rk_site_findings *found, struct rk_err *err);
-int rk_store_check(struct rk_store *store, struct rk_err *err);                 /* integrity; RK_UNHEALTHY with details */
+int rk_store_check(struct rk_store *store, struct rk_err *err);
+/* The same of a store that may be too bad to be opened: 0, RK_UNHEALTHY damaged or contradictory, RK_UNREACHABLE it cannot be told (not there,
+ * not readable, no answer, another schema). */
+int rk_store_examine(const char *uri, struct rk_err *err);                 /* integrity; RK_UNHEALTHY with details */
 int rk_store_backup(struct rk_store *store, const char *path, struct rk_err *err);
 /* Everything from one store into another one (any kinds), which is not there yet or empty: whole, or nothing. The old one stays as it is.
  * RK_CONFLICT: the new one is in use, or an operation runs in the old one. */

@@ -57,6 +57,30 @@ int rk_store_check(struct rk_store *store, struct rk_err *err)
 	return RK_UNHEALTHY;
 }
 
+int rk_store_examine(const char *uri, struct rk_err *err)
+{
+	RK_CLEANUP_STORE struct rk_store *store = NULL;
+	RK_CLEANUP_ERR struct rk_err said = RK_ERR_INIT;
+
+	if (rk_db_absent(uri)) {
+		rk_err_set(err, RK_UNREACHABLE, "there is no store \"%s\": nothing was checked", uri);
+		rk_err_hint(err, "racksh site import FILE makes it; another one is named with --store or $RACKSH_STORE");
+		return RK_UNREACHABLE;
+	}
+	int rc = rk_store_open(uri, RK_STORE_READ, NULL, &store, &said);
+	if (!rc)
+		rc = rk_store_check(store, &said);
+	/* What cannot be looked at is not known to be bad. */
+	if (rc == RK_FAILED)
+		rc = rk_db_damaged(uri) ? RK_UNHEALTHY : RK_UNREACHABLE;
+	said.rc = rc;
+	if (rc == RK_UNHEALTHY && !said.n_details)
+		rk_err_hint(&said, "keep the file, and go on with the last racksh store backup");
+	if (rc && err)
+		rk_err_move(err, &said);
+	return rc;
+}
+
 /* A store on a server is copied row by row into memory, in one snapshot of the server, and that into a file. */
 static int copy_rows(struct rk_store *store, const char *path, struct rk_err *err)
 {
@@ -85,6 +109,17 @@ static int cannot(const char *path, struct rk_err *err)
 	return e == EEXIST ? RK_INVALID : RK_FAILED;
 }
 
+/* SQLite keeps its logs beside the file. */
+static void remove_with_logs(const char *path)
+{
+	static const char *const ends[] = { "", "-journal", "-wal", "-shm" };
+
+	for (size_t i = 0; i < RK_ARRAY_SIZE(ends); i++) {
+		char *name RK_CLEANUP_FREE = rk_xasprintf("%s%s", path, ends[i]);
+		unlink(name);
+	}
+}
+
 /* Never over another file; whole or not there. */
 int rk_store_backup(struct rk_store *store, const char *path, struct rk_err *err)
 {
@@ -105,7 +140,7 @@ int rk_store_backup(struct rk_store *store, const char *path, struct rk_err *err
 		rc = copy_rows(store, temp, err);
 	if (!rc && (fsync(fd) < 0 || link(temp, path) < 0))
 		rc = cannot(path, err);
-	unlink(temp);
+	remove_with_logs(temp);
 	return rc;
 }
 

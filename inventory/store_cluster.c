@@ -2,109 +2,11 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "inventory/base/clock.h"
 #include "inventory/store_impl.h"
 
-/* Clusters and what they hold. A constraint of the database refuses what is held already; then the holder is looked up and named. */
+/* Clusters and what they hold. A constraint of the database refuses what is held already; rk_store_explain names the holder. */
 
 static const char vm_sql[] = "SELECT COUNT(*) FROM vms WHERE name = ?";
-
-/* What is asked for, as far as a constraint may refuse it. */
-struct wanted {
-	const char *name, *tray, *uuid, *address, *cluster, *place;
-	int number, ssh_port, id;
-	uint64_t guid;
-};
-
-/* The command in whose transaction a row was written. */
-#define COMMAND_OF(t) "(SELECT what FROM changes h WHERE h.revision = " t ".revision)"
-#define VM_HOLDER "SELECT 'VM ' || v.name || ' of cluster ' || c.name, v.actor, v.at_ms, " COMMAND_OF("v") " FROM vms v JOIN clusters c ON c.id = v.cluster"
-#define PARTITION_HOLDER(table) "SELECT 'cluster ' || c.name, p.actor, p.at_ms, " COMMAND_OF("p") " FROM " table " p JOIN clusters c ON c.id = p.cluster"
-
-enum key { BY_NAME, BY_TRAY, BY_UUID, BY_ADDRESS, BY_NUMBER, BY_GUID, BY_PLACE };
-
-static const struct {
-	const char *constraint, *thing;
-	enum key key;
-	const char *sql;
-} holders[] = {
-	{ "clusters_name", "the cluster name", BY_NAME,
-	  "SELECT 'cluster ' || name, actor, at_ms, " COMMAND_OF("clusters") " FROM clusters WHERE name = ?" },
-	{ "vms_tray", "tray", BY_TRAY, VM_HOLDER " WHERE v.tray = ?" },
-	{ "vms_name", "the VM name", BY_NAME, VM_HOLDER " WHERE v.name = ?" },
-	{ "vms_uuid", "UUID", BY_UUID, VM_HOLDER " WHERE v.uuid = ?" },
-	{ "vms_address", "address", BY_ADDRESS, VM_HOLDER " WHERE v.address = ? AND v.ssh_port = ?" },
-	{ "vms_cluster", "the number", BY_NUMBER, VM_HOLDER " WHERE c.name = ? AND v.number = ?" },
-	{ "gpu_alloc_guid", "GPU", BY_GUID, VM_HOLDER " JOIN gpu_alloc a ON a.vm = v.id WHERE a.guid = ?" },
-	{ "port_alloc_guid", "port", BY_GUID, VM_HOLDER " JOIN port_alloc a ON a.vm = v.id WHERE a.guid = ?" },
-	{ "nvl_partitions_rack", "NVLink partition", BY_PLACE, PARTITION_HOLDER("nvl_partitions") " WHERE p.rack = ? AND p.id = ?" },
-	{ "ib_partitions_fabric", "PKey", BY_PLACE, PARTITION_HOLDER("ib_partitions") " WHERE p.fabric = ? AND p.pkey = ?" },
-};
-
-static size_t key_args(enum key key, const struct wanted *w, struct rk_db_value args[2], char label[128])
-{
-	const struct {
-		const char *text;
-		bool two;
-		int second;
-	} keys[] = {
-		[BY_NAME] = { w->name, false, 0 },	 [BY_TRAY] = { w->tray, false, 0 },
-		[BY_UUID] = { w->uuid, false, 0 },	 [BY_ADDRESS] = { w->address, true, w->ssh_port },
-		[BY_NUMBER] = { w->cluster, true, w->number }, [BY_GUID] = { NULL, false, 0 },
-		[BY_PLACE] = { w->place, true, w->id },
-	};
-
-	args[0] = key == BY_GUID ? RK_DB_I(w->guid) : RK_DB_S(keys[key].text);
-	args[1] = RK_DB_I(keys[key].second);
-	if (key == BY_GUID)
-		snprintf(label, 128, "0x%016" PRIx64, w->guid);
-	else
-		snprintf(label, 128, keys[key].two ? "%s %d" : "%s", keys[key].text ? keys[key].text : "", keys[key].second);
-	return keys[key].two ? 2 : 1;
-}
-
-struct holder {
-	struct rk_err *err;
-	const char *thing, *label;
-	bool found;
-};
-
-static int name_holder(void *ctx, const struct rk_db_row *row, struct rk_err *err)
-{
-	struct holder *h = ctx;
-	const char *command = rk_db_text(row, 3);
-	char since[32];
-
-	(void)err;
-	h->found = true;
-	rk_time_iso(rk_db_int(row, 2), since);
-	rk_err_set(h->err, RK_CONFLICT, "%s %s is held by %s (%s, since %s%s%s)", h->thing, h->label, rk_db_text(row, 0), rk_db_text(row, 1), since,
-		   command ? ", " : "", command ? command : "");
-	rk_err_hint(h->err, "look at the site again and repeat the command");
-	return 0;
-}
-
-/* The violation of the last statement becomes "... is held by ...". Which of several constraints of a table refuses first is the
- * database's mood; the order of the rows above decides what is said. */
-static int explain(struct rk_store *store, int rc, const struct wanted *w, struct rk_err *err)
-{
-	struct rk_db_value args[2];
-	char label[128], constraint[sizeof(store->db->violation)];
-
-	memcpy(constraint, store->db->violation, sizeof(constraint));
-	if (rc != RK_CONFLICT || !*constraint || !err)
-		return rc;
-	for (size_t i = 0; i < RK_ARRAY_SIZE(holders); i++) {
-		size_t table = strcspn(holders[i].constraint, "_") + 1;
-		struct holder h = { err, holders[i].thing, label, false };
-		if (strncmp(constraint, holders[i].constraint, table) != 0)
-			continue;
-		size_t n = key_args(holders[i].key, w, args, label);
-		if (rk_db_query(store->db, holders[i].sql, args, n, name_holder, &h, NULL) || h.found)
-			break;
-	}
-	return RK_CONFLICT;
-}
 
 static int cluster_id(struct rk_store *store, const char *cluster, int64_t *ret, struct rk_err *err)
 {
@@ -118,7 +20,7 @@ static int cluster_id(struct rk_store *store, const char *cluster, int64_t *ret,
 
 static int add_cluster(struct rk_store *store, const struct rk_new_cluster *c, struct rk_err *err)
 {
-	const struct wanted w = { .name = c->name };
+	const struct rk_wanted w = { .name = c->name };
 	int64_t id = 0;
 	int rc = rk_store_need(store, "tenant", "SELECT COUNT(*) FROM tenants WHERE name = ?", c->tenant, err);
 
@@ -135,7 +37,7 @@ static int add_cluster(struct rk_store *store, const struct rk_new_cluster *c, s
 			RK_DB_S(rk_cluster_state_name(RK_CLUSTER_PLANNED)), RK_DB_S(c->spec), RK_DB_S(c->reasons), RK_DB_I(c->op), RK_DB_I(c->segment),
 			RK_DB_I(c->spares_per_rack), RK_DB_S(store->by), RK_DB_I(rk_store_now_ms()), RK_DB_I(store->revision + 1));
 	rk_store_unguard(store, rc);
-	return explain(store, rc, &w, err);
+	return rk_store_explain(store, rc, &w, err);
 }
 
 int rk_store_add_cluster(struct rk_store *store, const struct rk_new_cluster *cluster, struct rk_err *err)
@@ -189,7 +91,7 @@ int rk_store_set_cluster_spec(struct rk_store *store, const char *cluster, const
 
 static int rename_cluster(struct rk_store *store, const char *cluster, const char *name, struct rk_err *err)
 {
-	const struct wanted w = { .name = name };
+	const struct rk_wanted w = { .name = name };
 	int64_t id = 0;
 	int rc = cluster_id(store, cluster, &id, err);
 
@@ -202,7 +104,7 @@ static int rename_cluster(struct rk_store *store, const char *cluster, const cha
 		rc = rk_db_exec(store->db, err, "UPDATE vms SET host_name = COALESCE(host_name, name), name = ? || substr(name, ?) WHERE cluster = ?", RK_DB_S(name), RK_DB_I(strlen(cluster) + 1),
 				RK_DB_I(id));
 	rk_store_unguard(store, rc);
-	return explain(store, rc, &w, err);
+	return rk_store_explain(store, rc, &w, err);
 }
 
 int rk_store_rename_cluster(struct rk_store *store, const char *cluster, const char *name, struct rk_err *err)
@@ -233,7 +135,7 @@ int rk_store_remove_cluster(struct rk_store *store, const char *cluster, struct 
 }
 
 static int write_guids(struct rk_store *store, const char *table, const char *inventory_sql, const char *thing, const uint64_t *guids, size_t n,
-		       int64_t vm, struct wanted *w, struct rk_err *err)
+		       int64_t vm, struct rk_wanted *w, struct rk_err *err)
 {
 	static const char *const inserts[] = { "INSERT INTO gpu_alloc (guid, vm) VALUES (?, ?)", "INSERT INTO port_alloc (guid, vm) VALUES (?, ?)" };
 
@@ -270,7 +172,7 @@ static int check_number(struct rk_store *store, int64_t cluster, const struct rk
 			  vm->cluster);
 }
 
-static int write_vm(struct rk_store *store, const struct rk_new_vm *vm, int64_t cluster, struct wanted *w, struct rk_err *err)
+static int write_vm(struct rk_store *store, const struct rk_new_vm *vm, int64_t cluster, struct rk_wanted *w, struct rk_err *err)
 {
 	int64_t id = 0;
 	int rc = rk_store_next(store, "vm", &id, err);
@@ -295,7 +197,7 @@ static int write_vm(struct rk_store *store, const struct rk_new_vm *vm, int64_t 
 
 static int add_vm(struct rk_store *store, const struct rk_new_vm *vm, struct rk_err *err)
 {
-	struct wanted w = { .name = vm->name, .tray = vm->tray, .uuid = vm->uuid, .address = vm->address, .ssh_port = vm->ssh_port,
+	struct rk_wanted w = { .name = vm->name, .tray = vm->tray, .uuid = vm->uuid, .address = vm->address, .ssh_port = vm->ssh_port,
 			    .cluster = vm->cluster, .number = vm->number };
 	int64_t cluster = 0;
 	int rc = cluster_id(store, vm->cluster, &cluster, err);
@@ -310,7 +212,7 @@ static int add_vm(struct rk_store *store, const struct rk_new_vm *vm, struct rk_
 		return rc;
 	rc = write_vm(store, vm, cluster, &w, err);
 	rk_store_unguard(store, rc);
-	return explain(store, rc, &w, err);
+	return rk_store_explain(store, rc, &w, err);
 }
 
 int rk_store_add_vm(struct rk_store *store, const struct rk_new_vm *vm, struct rk_err *err)
@@ -329,7 +231,7 @@ int rk_store_add_vm(struct rk_store *store, const struct rk_new_vm *vm, struct r
 	"INSERT INTO tombstones (cluster, number, name, uuid, tray, generation, actor, at_ms)"                                  \
 	" SELECT cluster, number, name, uuid, tray, generation, CAST(? AS TEXT), CAST(? AS BIGINT) FROM vms WHERE name = ?"
 
-static int rewrite_vm(struct rk_store *store, const struct rk_new_vm *vm, struct wanted *w, struct rk_err *err)
+static int rewrite_vm(struct rk_store *store, const struct rk_new_vm *vm, struct rk_wanted *w, struct rk_err *err)
 {
 	const struct rk_db_value arg = RK_DB_S(vm->name);
 	int64_t id = 0;
@@ -357,7 +259,7 @@ static int rewrite_vm(struct rk_store *store, const struct rk_new_vm *vm, struct
 
 static int move_vm(struct rk_store *store, const struct rk_new_vm *vm, struct rk_err *err)
 {
-	struct wanted w = { .name = vm->name, .tray = vm->tray, .uuid = vm->uuid, .address = vm->address, .ssh_port = vm->ssh_port,
+	struct rk_wanted w = { .name = vm->name, .tray = vm->tray, .uuid = vm->uuid, .address = vm->address, .ssh_port = vm->ssh_port,
 			    .cluster = vm->cluster, .number = vm->number };
 	int rc = rk_store_need(store, "VM", vm_sql, vm->name, err);
 
@@ -371,7 +273,7 @@ static int move_vm(struct rk_store *store, const struct rk_new_vm *vm, struct rk
 		return rc;
 	rc = rewrite_vm(store, vm, &w, err);
 	rk_store_unguard(store, rc);
-	return explain(store, rc, &w, err);
+	return rk_store_explain(store, rc, &w, err);
 }
 
 int rk_store_move_vm(struct rk_store *store, const struct rk_new_vm *vm, struct rk_err *err)
@@ -446,7 +348,7 @@ int rk_store_clear_vm_host_key(struct rk_store *store, const char *vm, struct rk
 static int add_partition(struct rk_store *store, const char *kind, const char *place_sql, const char *sql, const char *place, int id,
 			 const char *cluster, const char *name, bool full, struct rk_err *err)
 {
-	const struct wanted w = { .place = place, .id = id };
+	const struct rk_wanted w = { .place = place, .id = id };
 	int64_t owner = 0;
 	int rc = rk_store_need(store, kind, place_sql, place, err);
 
@@ -460,7 +362,7 @@ static int add_partition(struct rk_store *store, const char *kind, const char *p
 					    RK_DB_I(store->revision + 1), RK_DB_I(full) };
 	rc = rk_db_query(store->db, sql, args, *kind == 'f' ? 8 : 7, NULL, NULL, err);
 	rk_store_unguard(store, rc);
-	return explain(store, rc, &w, err);
+	return rk_store_explain(store, rc, &w, err);
 }
 
 int rk_store_add_nvl_partition(struct rk_store *store, const char *rack, int id, const char *cluster, const char *name, struct rk_err *err)

@@ -75,3 +75,18 @@ int rk_store_copy_tables(struct rk_store *from, struct rk_db *to, struct rk_err 
 int rk_store_read_site(struct rk_store *store, struct rk_site **ret, struct rk_err *err);
 /* Places the HCAs of `site` on the leaves of every imported fabric and keeps that. */
 int rk_store_place_leaves(struct rk_store *store, struct rk_err *err);
+
+/* A row of the table "images". */
+#define RK_IMAGE_COLUMNS "pos, name, volume, arch, format, checksum, kernel, initrd, cmdline"
+#define RK_IMAGE_VALUES(i)                                                                                                        \
+	RK_DB_S((i)->name), RK_DB_S((i)->volume), RK_DB_S((i)->arch), RK_DB_S((i)->format), RK_DB_S((i)->checksum), RK_DB_S((i)->kernel), \
+		RK_DB_S((i)->initrd), RK_DB_S((i)->cmdline)
+
+/* What is asked for, as far as a constraint may refuse it. */
+struct rk_wanted {
+	const char *name, *tray, *uuid, *address, *cluster, *place;
+	int number, ssh_port, id;
+	uint64_t guid;
+};
+/* The violation of the last statement (rc) becomes "... is held by ..."; every other rc is returned as it is. */
+int rk_store_explain(struct rk_store *store, int rc, const struct rk_wanted *w, struct rk_err *err);

@@ -1,22 +1,12 @@
 #include <string.h>
 
-#include "inventory/base/map.h"
 #include "inventory/base/str.h"
 #include "inventory/profile.h"
-#include "inventory/store_impl.h"
+#include "inventory/store_reader.h"
 
 /* From rows to a snapshot. Positions in the inventory tables are the indexes of the snapshot, so no names are looked up on the way. */
 
-enum { COLUMNS_MAX = 32 };
-
-struct reader {
-	struct rk_site *site;
-	struct rk_arena *arena;
-	struct rk_map *tenants, *clusters;  /* name -> index; row id -> index */
-	const char *last[COLUMNS_MAX];      /* last text of each column: neighbours often say the same */
-};
-
-static const char *text(struct reader *r, const struct rk_db_row *row, int column)
+const char *rk_read_column(struct rk_row_reader *r, const struct rk_db_row *row, int column)
 {
 	const char *value = rk_db_text(row, column);
 
@@ -28,7 +18,7 @@ static const char *text(struct reader *r, const struct rk_db_row *row, int colum
 }
 
 /* Texts joined by line feeds (no such text holds one). */
-static size_t split(struct reader *r, const char *joined, const char **ret, size_t max)
+static size_t split(struct rk_row_reader *r, const char *joined, const char **ret, size_t max)
 {
 	size_t n = 0;
 
@@ -40,7 +30,7 @@ static size_t split(struct reader *r, const char *joined, const char **ret, size
 	return n;
 }
 
-static const char **split_new(struct reader *r, const char *joined, size_t *ret_n)
+static const char **split_new(struct rk_row_reader *r, const char *joined, size_t *ret_n)
 {
 	size_t max = joined && *joined ? 1 : 0;
 
@@ -51,60 +41,60 @@ static const char **split_new(struct reader *r, const char *joined, size_t *ret_
 	return list;
 }
 
-static void read_manager(struct reader *r, const struct rk_db_row *row, int column, struct rk_manager *m)
+static void read_manager(struct rk_row_reader *r, const struct rk_db_row *row, int column, struct rk_manager *m)
 {
-	m->driver = text(r, row, column);
+	m->driver = rk_read_column(r, row, column);
 	m->ssh = split_new(r, rk_db_text(row, column + 1), &m->n_ssh);
-	m->ssh_text = text(r, row, column + 2);
-	m->url = text(r, row, column + 3);
-	m->credentials_file = text(r, row, column + 4);
-	m->ca_file = text(r, row, column + 5);
+	m->ssh_text = rk_read_column(r, row, column + 2);
+	m->url = rk_read_column(r, row, column + 3);
+	m->credentials_file = rk_read_column(r, row, column + 4);
+	m->ca_file = rk_read_column(r, row, column + 5);
 }
 
-static void read_ssh(struct reader *r, const struct rk_db_row *row, int column, struct rk_ssh_conf *ssh)
+static void read_ssh(struct rk_row_reader *r, const struct rk_db_row *row, int column, struct rk_ssh_conf *ssh)
 {
-	ssh->user = text(r, row, column);
+	ssh->user = rk_read_column(r, row, column);
 	ssh->port = (int)rk_db_int(row, column + 1);
-	ssh->known_hosts = text(r, row, column + 2);
-	ssh->identity_file = text(r, row, column + 3);
+	ssh->known_hosts = rk_read_column(r, row, column + 2);
+	ssh->identity_file = rk_read_column(r, row, column + 3);
 }
 
 static int read_site_row(void *ctx, const struct rk_db_row *row, struct rk_err *err)
 {
-	struct reader *r = ctx;
+	struct rk_row_reader *r = ctx;
 	struct rk_site *s = r->site;
 
 	(void)err;
-	s->name = text(r, row, 0);
-	s->region = text(r, row, 1);
-	s->pool = text(r, row, 2);
-	s->network.bridge = text(r, row, 3);
-	s->network.macvtap = text(r, row, 4);
+	s->name = rk_read_column(r, row, 0);
+	s->region = rk_read_column(r, row, 1);
+	s->pool = rk_read_column(r, row, 2);
+	s->network.bridge = rk_read_column(r, row, 3);
+	s->network.macvtap = rk_read_column(r, row, 4);
 	s->network.user = rk_db_int(row, 5) != 0;
-	s->network.addresses = text(r, row, 6);
-	s->network.gateway = text(r, row, 7);
+	s->network.addresses = rk_read_column(r, row, 6);
+	s->network.gateway = rk_read_column(r, row, 7);
 	s->network.dns = split_new(r, rk_db_text(row, 8), &s->network.n_dns);
-	s->hypervisor.libvirt = text(r, row, 9);
-	s->hypervisor.qemu = text(r, row, 10);
-	s->hypervisor.arch = text(r, row, 11);
+	s->hypervisor.libvirt = rk_read_column(r, row, 9);
+	s->hypervisor.qemu = rk_read_column(r, row, 10);
+	s->hypervisor.arch = rk_read_column(r, row, 11);
 	s->hypervisor.page_kib = (int)rk_db_int(row, 12);
-	s->versions = text(r, row, 13);
-	s->hooks = text(r, row, 14);
-	s->bmc = text(r, row, 15);
-	s->defaults.profile = text(r, row, 16);
-	s->defaults.libvirt = text(r, row, 17);
+	s->versions = rk_read_column(r, row, 13);
+	s->hooks = rk_read_column(r, row, 14);
+	s->bmc = rk_read_column(r, row, 15);
+	s->defaults.profile = rk_read_column(r, row, 16);
+	s->defaults.libvirt = rk_read_column(r, row, 17);
 	read_ssh(r, row, 18, &s->defaults.ssh);
 	s->defaults.n_nvme = (int)split(r, rk_db_text(row, 22), s->defaults.nvme, RK_NVME_MAX);
-	s->sizes = text(r, row, 23);
-	s->defaults.ssh.jump = text(r, row, 24);
-	s->health = text(r, row, 25);
-	s->meter = text(r, row, 26);
+	s->sizes = rk_read_column(r, row, 23);
+	s->defaults.ssh.jump = rk_read_column(r, row, 24);
+	s->health = rk_read_column(r, row, 25);
+	s->meter = rk_read_column(r, row, 26);
 	return 0;
 }
 
 static int read_profile(void *ctx, const struct rk_db_row *row, struct rk_err *err)
 {
-	struct reader *r = ctx;
+	struct rk_row_reader *r = ctx;
 	int rc = rk_profile_load(rk_db_text(row, 0), r->arena, &r->site->profiles[r->site->n_profiles], err);
 
 	r->site->n_profiles++;
@@ -113,14 +103,14 @@ static int read_profile(void *ctx, const struct rk_db_row *row, struct rk_err *e
 
 static int read_fabric(void *ctx, const struct rk_db_row *row, struct rk_err *err)
 {
-	struct reader *r = ctx;
+	struct rk_row_reader *r = ctx;
 	struct rk_fabric *f = &r->site->fabrics[r->site->n_fabrics++];
 
 	(void)err;
-	f->name = text(r, row, 0);
+	f->name = rk_read_column(r, row, 0);
 	read_manager(r, row, 1, &f->manager);
-	f->partitions_file = text(r, row, 7);
-	f->pid_file = text(r, row, 8);
+	f->partitions_file = rk_read_column(r, row, 7);
+	f->pid_file = rk_read_column(r, row, 8);
 	f->pkey_first = (uint16_t)rk_db_int(row, 9);
 	f->pkey_last = (uint16_t)rk_db_int(row, 10);
 	f->rate_gbps = (int)rk_db_int(row, 11);
@@ -129,7 +119,7 @@ static int read_fabric(void *ctx, const struct rk_db_row *row, struct rk_err *er
 }
 
 /* A position that another row is meant to have: damage must not become a wild index. */
-static int position(const char *table, int64_t value, size_t n, int *ret, struct rk_err *err)
+int rk_read_position(const char *table, int64_t value, size_t n, int *ret, struct rk_err *err)
 {
 	if (value < 0 || (uint64_t)value >= n) {
 		rk_err_set(err, RK_FAILED, "the store is damaged: a row of \"%s\" refers to something that is not there", table);
@@ -142,44 +132,44 @@ static int position(const char *table, int64_t value, size_t n, int *ret, struct
 
 static int read_rack(void *ctx, const struct rk_db_row *row, struct rk_err *err)
 {
-	struct reader *r = ctx;
+	struct rk_row_reader *r = ctx;
 	struct rk_rack *rack = &r->site->racks[r->site->n_racks++];
-	int rc = position("racks", rk_db_int(row, 2), r->site->n_profiles, &rack->profile, err);
+	int rc = rk_read_position("racks", rk_db_int(row, 2), r->site->n_profiles, &rack->profile, err);
 
-	rack->name = text(r, row, 0);
-	rack->location = text(r, row, 1);
+	rack->name = rk_read_column(r, row, 0);
+	rack->location = rk_read_column(r, row, 1);
 	rack->power_kw = rk_db_real(row, 3);
-	rack->cluster_uuid = text(r, row, 4);
+	rack->cluster_uuid = rk_read_column(r, row, 4);
 	read_manager(r, row, 5, &rack->nvlink);
 	rack->spares = (int)rk_db_int(row, 11);
-	rack->cordon = text(r, row, 12);
-	rack->versions = text(r, row, 13);
+	rack->cordon = rk_read_column(r, row, 12);
+	rack->versions = rk_read_column(r, row, 13);
 	rack->nvl_per_tray = rk_db_int(row, 14) != 0;
 	return rc;
 }
 
 static int read_tray(void *ctx, const struct rk_db_row *row, struct rk_err *err)
 {
-	struct reader *r = ctx;
+	struct rk_row_reader *r = ctx;
 	struct rk_site *s = r->site;
 	struct rk_tray *t = &s->trays[s->n_trays];
-	int rc = position("trays", rk_db_int(row, 1), s->n_racks, &t->rack, err);
+	int rc = rk_read_position("trays", rk_db_int(row, 1), s->n_racks, &t->rack, err);
 
 	if (rc)
 		return rc;
 	struct rk_rack *rack = &s->racks[t->rack];
 	if (rack->n_trays++ == 0)
 		rack->first_tray = (int)s->n_trays;
-	t->name = text(r, row, 0);
+	t->name = rk_read_column(r, row, 0);
 	t->number = (int)rk_db_int(row, 2);
 	t->slot = (int)rk_db_int(row, 3);
-	t->libvirt_uri = text(r, row, 4);
-	t->serial = text(r, row, 5);
+	t->libvirt_uri = rk_read_column(r, row, 4);
+	t->serial = rk_read_column(r, row, 5);
 	read_ssh(r, row, 6, &t->ssh);
-	t->bmc = text(r, row, 12);
-	t->ssh.jump = text(r, row, 13);
-	t->ssh_host = rk_db_text(row, 10) && strcmp(rk_db_text(row, 10), t->name) == 0 ? t->name : text(r, row, 10);
-	const char *before = r->last[11], *nvme = text(r, row, 11);
+	t->bmc = rk_read_column(r, row, 12);
+	t->ssh.jump = rk_read_column(r, row, 13);
+	t->ssh_host = rk_db_text(row, 10) && strcmp(rk_db_text(row, 10), t->name) == 0 ? t->name : rk_read_column(r, row, 10);
+	const char *before = r->last[11], *nvme = rk_read_column(r, row, 11);
 	if (nvme && nvme == before && s->n_trays) {
 		memcpy(t->nvme, t[-1].nvme, sizeof(t->nvme));
 		t->n_nvme = t[-1].n_nvme;
@@ -192,10 +182,10 @@ static int read_tray(void *ctx, const struct rk_db_row *row, struct rk_err *err)
 
 static int read_gpu(void *ctx, const struct rk_db_row *row, struct rk_err *err)
 {
-	struct reader *r = ctx;
+	struct rk_row_reader *r = ctx;
 	struct rk_site *s = r->site;
 	struct rk_gpu *g = &s->gpus[s->n_gpus];
-	int rc = position("gpus", rk_db_int(row, 0), s->n_trays, &g->tray, err);
+	int rc = rk_read_position("gpus", rk_db_int(row, 0), s->n_trays, &g->tray, err);
 
 	if (rc)
 		return rc;
@@ -204,9 +194,9 @@ static int read_gpu(void *ctx, const struct rk_db_row *row, struct rk_err *err)
 	/* Most GPUs sit where the profile says; its text is shared. */
 	const struct rk_profile *p = &s->profiles[s->racks[s->trays[g->tray].rack].profile];
 	const char *pci = rk_db_text(row, 3), *usual = g->index >= 0 && g->index < RK_GPUS_MAX ? p->gpu_pci[g->index] : NULL;
-	g->pci = pci && usual && strcmp(pci, usual) == 0 ? usual : text(r, row, 3);
-	g->serial = text(r, row, 4);
-	g->uuid = text(r, row, 5);
+	g->pci = pci && usual && strcmp(pci, usual) == 0 ? usual : rk_read_column(r, row, 3);
+	g->serial = rk_read_column(r, row, 4);
+	g->uuid = rk_read_column(r, row, 5);
 	g->fabric_guid = (uint64_t)rk_db_int(row, 6);
 	if (s->trays[g->tray].n_gpus++ == 0)
 		s->trays[g->tray].first_gpu = (int)s->n_gpus;
@@ -216,22 +206,22 @@ static int read_gpu(void *ctx, const struct rk_db_row *row, struct rk_err *err)
 
 static int read_hca(void *ctx, const struct rk_db_row *row, struct rk_err *err)
 {
-	struct reader *r = ctx;
+	struct rk_row_reader *r = ctx;
 	struct rk_site *s = r->site;
 	struct rk_hca *h = &s->hcas[s->n_hcas];
-	int rc = position("hcas", rk_db_int(row, 0), s->n_trays, &h->tray, err);
+	int rc = rk_read_position("hcas", rk_db_int(row, 0), s->n_trays, &h->tray, err);
 
 	if (rc)
 		return rc;
 	h->rail = (int)rk_db_int(row, 1);
 	h->fabric = (int)rk_db_int(row, 2);
 	if (h->fabric >= (int)s->n_fabrics || h->fabric < RK_NONE)
-		return position("hcas", h->fabric, s->n_fabrics, &h->fabric, err);
+		return rk_read_position("hcas", h->fabric, s->n_fabrics, &h->fabric, err);
 	const struct rk_profile *p = &s->profiles[s->racks[s->trays[h->tray].rack].profile];
 	const char *pci = rk_db_text(row, 3), *usual = h->rail >= 0 && h->rail < RK_RAILS_MAX ? p->hca_pci[h->rail] : NULL;
-	h->pci = pci && usual && strcmp(pci, usual) == 0 ? usual : text(r, row, 3);
+	h->pci = pci && usual && strcmp(pci, usual) == 0 ? usual : rk_read_column(r, row, 3);
 	h->port_guid = (uint64_t)rk_db_int(row, 4);
-	h->leaf = text(r, row, 5);
+	h->leaf = rk_read_column(r, row, 5);
 	h->leaf_port = h->leaf ? (int)rk_db_int(row, 6) : 0;
 	if (s->trays[h->tray].n_hcas++ == 0)
 		s->trays[h->tray].first_hca = (int)s->n_hcas;
@@ -241,184 +231,54 @@ static int read_hca(void *ctx, const struct rk_db_row *row, struct rk_err *err)
 
 static int read_part(void *ctx, const struct rk_db_row *row, struct rk_err *err)
 {
-	struct reader *r = ctx;
+	struct rk_row_reader *r = ctx;
 	struct rk_site *s = r->site;
 	struct rk_component *p = &s->parts[s->n_parts++];
-	int rc = position("parts", rk_db_int(row, 0), s->n_racks, &p->rack, err);
+	int rc = rk_read_position("parts", rk_db_int(row, 0), s->n_racks, &p->rack, err);
 
 	p->tray = RK_NONE;
 	if (!rc && rk_db_int(row, 1) != RK_NONE)
-		rc = position("parts", rk_db_int(row, 1), s->n_trays, &p->tray, err);
-	p->kind = text(r, row, 2);
+		rc = rk_read_position("parts", rk_db_int(row, 1), s->n_trays, &p->tray, err);
+	p->kind = rk_read_column(r, row, 2);
 	p->index = (int)rk_db_int(row, 3);
-	p->serial = text(r, row, 4);
-	p->pci = text(r, row, 5);
-	p->firmware = text(r, row, 6);
+	p->serial = rk_read_column(r, row, 4);
+	p->pci = rk_read_column(r, row, 5);
+	p->firmware = rk_read_column(r, row, 6);
 	return rc;
 }
 
 static int read_image(void *ctx, const struct rk_db_row *row, struct rk_err *err)
 {
-	struct reader *r = ctx;
+	struct rk_row_reader *r = ctx;
 	struct rk_image *image = &r->site->images[r->site->n_images++];
 	const char **fields[] = { &image->name,	    &image->volume, &image->arch,   &image->format,
 				  &image->checksum, &image->kernel, &image->initrd, &image->cmdline };
 
 	(void)err;
 	for (size_t i = 0; i < RK_ARRAY_SIZE(fields); i++)
-		*fields[i] = text(r, row, (int)i);
+		*fields[i] = rk_read_column(r, row, (int)i);
 	return 0;
 }
 
 static int read_tenant(void *ctx, const struct rk_db_row *row, struct rk_err *err)
 {
-	struct reader *r = ctx;
+	struct rk_row_reader *r = ctx;
 	struct rk_tenant *tenant = &r->site->tenants[r->site->n_tenants];
 
 	(void)err;
-	tenant->name = text(r, row, 0);
+	tenant->name = rk_read_column(r, row, 0);
 	tenant->quota_vms = (int)rk_db_int(row, 1);
 	tenant->quota_pkeys = (int)rk_db_int(row, 2);
 	rk_map_add(r->tenants, tenant->name, r->site->n_tenants++, NULL);
 	return 0;
 }
 
-static int find_tenant(struct reader *r, const char *name, int *ret, struct rk_err *err)
-{
-	size_t at = SIZE_MAX;
-
-	rk_map_get(r->tenants, name, &at);
-	return position("tenants", at == SIZE_MAX ? -1 : (int64_t)at, r->site->n_tenants, ret, err);
-}
-
-static int read_cluster(void *ctx, const struct rk_db_row *row, struct rk_err *err)
-{
-	struct reader *r = ctx;
-	struct rk_cluster *c = &r->site->clusters[r->site->n_clusters++];
-	const char *state = rk_db_text(row, 5);
-
-	c->id = rk_db_int(row, 0);
-	c->name = text(r, row, 1);
-	c->size = text(r, row, 3);
-	c->image = text(r, row, 4);
-	c->state = RK_CLUSTER_FAILED;
-	for (int i = RK_CLUSTER_PLANNED; i <= RK_CLUSTER_FAILED; i++)
-		if (strcmp(rk_cluster_state_name((enum rk_cluster_state)i), state) == 0)
-			c->state = (enum rk_cluster_state)i;
-	c->spec = text(r, row, 6);
-	c->op = rk_db_int(row, 7);
-	c->segment = (int)rk_db_int(row, 8);
-	c->spares_per_rack = (int)rk_db_int(row, 9);
-	c->reasons = text(r, row, 10);
-	c->validation = text(r, row, 11);
-	c->next_number = (int)rk_db_int(row, 12);
-	c->ib = RK_NONE;
-	return find_tenant(r, rk_db_text(row, 2), &c->tenant, err);
-}
-
-/* The row number of the cluster in column 0; clusters are sorted by then. */
-static int find_cluster(struct reader *r, const struct rk_db_row *row, int *ret, struct rk_err *err)
-{
-	size_t at = SIZE_MAX;
-
-	rk_map_get_u64(r->clusters, (uint64_t)rk_db_int(row, 0), &at);
-	return position("clusters", at == SIZE_MAX ? -1 : (int64_t)at, r->site->n_clusters, ret, err);
-}
-
-static int read_vm(void *ctx, const struct rk_db_row *row, struct rk_err *err)
-{
-	struct reader *r = ctx;
-	struct rk_vm *v = &r->site->vms[r->site->n_vms++];
-	const char *state = rk_db_text(row, 4);
-	int rc = find_cluster(r, row, &v->cluster, err);
-
-	v->name = text(r, row, 1);
-	v->number = (int)rk_db_int(row, 3);
-	v->state = RK_VM_UNKNOWN;
-	for (int i = RK_VM_PLANNED; i <= RK_VM_UNKNOWN; i++)
-		if (strcmp(rk_vm_state_name((enum rk_vm_state)i), state) == 0)
-			v->state = (enum rk_vm_state)i;
-	v->uuid = text(r, row, 5);
-	v->address = text(r, row, 6);
-	v->mac = text(r, row, 7);
-	v->ssh_port = (int)rk_db_int(row, 8);
-	v->generation = (int)rk_db_int(row, 9);
-	v->host_key_public = text(r, row, 10);
-	v->host_name = text(r, row, 11);
-	return rc ? rc : position("vms", rk_db_int(row, 2), r->site->n_trays, &v->tray, err);
-}
-
-static int read_nvl(void *ctx, const struct rk_db_row *row, struct rk_err *err)
-{
-	struct reader *r = ctx;
-	struct rk_nvl_partition *p = &r->site->nvl_partitions[r->site->n_nvl_partitions++];
-	int rc = find_cluster(r, row, &p->cluster, err);
-
-	p->id = (int)rk_db_int(row, 2);
-	p->name = text(r, row, 3);
-	return rc ? rc : position("nvl_partitions", rk_db_int(row, 1), r->site->n_racks, &p->rack, err);
-}
-
-static int read_ib(void *ctx, const struct rk_db_row *row, struct rk_err *err)
-{
-	struct reader *r = ctx;
-	struct rk_ib_partition *p = &r->site->ib_partitions[r->site->n_ib_partitions++];
-	int rc = find_cluster(r, row, &p->cluster, err);
-
-	p->pkey = (uint16_t)rk_db_int(row, 2);
-	p->name = text(r, row, 3);
-	p->full = rk_db_int(row, 4) != 0;
-	return rc ? rc : position("ib_partitions", rk_db_int(row, 1), r->site->n_fabrics, &p->fabric, err);
-}
-
-static int read_reservation(void *ctx, const struct rk_db_row *row, struct rk_err *err)
-{
-	struct reader *r = ctx;
-	struct rk_reservation *v = &r->site->reservations[r->site->n_reservations++];
-
-	v->id = rk_db_int(row, 0);
-	v->racks = text(r, row, 2);
-	v->count = (int)rk_db_int(row, 3);
-	v->from_unix_ms = rk_db_int(row, 4);
-	v->to_unix_ms = rk_db_int(row, 5);
-	return find_tenant(r, rk_db_text(row, 1), &v->tenant, err);
-}
-
-static int read_silence(void *ctx, const struct rk_db_row *row, struct rk_err *err)
-{
-	struct reader *r = ctx;
-
-	(void)err;
-	r->site->silences[r->site->n_silences++] = (struct rk_silence){
-		.id = rk_db_int(row, 0), .trays = text(r, row, 1), .checks = text(r, row, 2), .reason = text(r, row, 3), .from_unix_ms = rk_db_int(row, 4),
-		.to_unix_ms = rk_db_int(row, 5), .by = text(r, row, 6),
-	};
-	return 0;
-}
-
-static int by_name(const void *a, const void *b)
-{
-	return strcmp(((const struct rk_cluster *)a)->name, ((const struct rk_cluster *)b)->name);
-}
-
-/* In C, because databases sort texts by their locale. */
-static int sort_clusters(void *ctx, const struct rk_db_row *row, struct rk_err *err)
-{
-	struct reader *r = ctx;
-
-	(void)row, (void)err;
-	qsort(r->site->clusters, r->site->n_clusters, sizeof(*r->site->clusters), by_name);
-	for (size_t i = 0; i < r->site->n_clusters; i++)
-		rk_map_set_u64(r->clusters, (uint64_t)r->site->clusters[i].id, i);
-	return 0;
-}
-
 static int read_coolant(void *ctx, const struct rk_db_row *row, struct rk_err *err)
 {
-	struct reader *r = ctx;
+	struct rk_row_reader *r = ctx;
 	char *both RK_CLEANUP_FREE = rk_xstrdup(rk_db_text(row, 1)), *flow = both;
 	const char *supply = strsep(&flow, " ");
-	int at, rc = position("marks", rk_db_int(row, 0), r->site->n_racks, &at, err);
+	int at, rc = rk_read_position("marks", rk_db_int(row, 0), r->site->n_racks, &at, err);
 
 	if (!rc && flow) {
 		rk_parse_double(supply, &r->site->racks[at].supply_c);
@@ -429,9 +289,9 @@ static int read_coolant(void *ctx, const struct rk_db_row *row, struct rk_err *e
 
 static int read_tray_mark(void *ctx, const struct rk_db_row *row, struct rk_err *err)
 {
-	struct reader *r = ctx;
+	struct rk_row_reader *r = ctx;
 	const char *mark = rk_db_text(row, 1);
-	int at, rc = position("marks", rk_db_int(row, 0), r->site->n_trays, &at, err);
+	int at, rc = rk_read_position("marks", rk_db_int(row, 0), r->site->n_trays, &at, err);
 
 	if (rc)
 		return rc;
@@ -441,7 +301,7 @@ static int read_tray_mark(void *ctx, const struct rk_db_row *row, struct rk_err 
 	} fields[] = { { "cordon", &t->cordon }, { "faulty", &t->faulty }, { "offline", &t->offline }, { "leak", &t->leak }, { "versions", &t->versions } };
 	for (size_t i = 0; i < RK_ARRAY_SIZE(fields); i++)
 		if (rk_streq(fields[i].mark, mark))
-			*fields[i].field = text(r, row, 2);
+			*fields[i].field = rk_read_column(r, row, 2);
 	return 0;
 }
 
@@ -468,20 +328,20 @@ static const struct {
 	{ "SELECT name, volume, arch, format, checksum, kernel, initrd, cmdline FROM images ORDER BY pos", read_image },
 	{ "SELECT name, quota_vms, quota_pkeys FROM tenants ORDER BY pos", read_tenant },
 	{ "SELECT id, name, tenant, size, image, state, spec, op, segment, spares_per_rack, reasons, validation, next_number FROM clusters",
-	  read_cluster },
-	{ "SELECT 1", sort_clusters },
+	  rk_read_cluster },
+	{ "SELECT 1", rk_read_sort_clusters },
 	{ "SELECT v.cluster, v.name, t.pos, v.number, state, uuid, address, mac, v.ssh_port, generation, host_key_public, host_name FROM vms v"
-	  " JOIN trays t ON t.name = v.tray", read_vm },
-	{ "SELECT p.cluster, r.pos, p.id, p.name FROM nvl_partitions p JOIN racks r ON r.name = p.rack", read_nvl },
-	{ "SELECT p.cluster, f.pos, p.pkey, p.name, p.full_member FROM ib_partitions p JOIN fabrics f ON f.name = p.fabric", read_ib },
-	{ "SELECT id, tenant, racks, trays, from_ms, to_ms FROM reservations ORDER BY id", read_reservation },
-	{ "SELECT id, trays, checks, reason, from_ms, to_ms, actor FROM silences ORDER BY id", read_silence },
+	  " JOIN trays t ON t.name = v.tray", rk_read_vm },
+	{ "SELECT p.cluster, r.pos, p.id, p.name FROM nvl_partitions p JOIN racks r ON r.name = p.rack", rk_read_nvl },
+	{ "SELECT p.cluster, f.pos, p.pkey, p.name, p.full_member FROM ib_partitions p JOIN fabrics f ON f.name = p.fabric", rk_read_ib },
+	{ "SELECT id, tenant, racks, trays, from_ms, to_ms FROM reservations ORDER BY id", rk_read_reservation },
+	{ "SELECT id, trays, checks, reason, from_ms, to_ms, actor FROM silences ORDER BY id", rk_read_silence },
 };
 
 /* Room for every array, from one count of the tables. */
 static int make_room(void *ctx, const struct rk_db_row *row, struct rk_err *err)
 {
-	struct reader *r = ctx;
+	struct rk_row_reader *r = ctx;
 	struct rk_site *s = r->site;
 	const struct {
 		void *array;
@@ -510,52 +370,11 @@ static const char count_sql[] = "SELECT " COUNT("profiles") ", " COUNT("fabrics"
 	COUNT("hcas") ", " COUNT("images") ", " COUNT("tenants") ", " COUNT("clusters") ", " COUNT("vms") ", " COUNT("nvl_partitions") ", "
 	COUNT("ib_partitions") ", " COUNT("reservations") ", " COUNT("parts") ", " COUNT("silences") ", (SELECT value FROM meta WHERE name = 'revision')";
 
-static int by_number(const void *a, const void *b)
-{
-	const struct rk_vm *x = a, *y = b;
-
-	return x->cluster != y->cluster ? (x->cluster > y->cluster) - (x->cluster < y->cluster) : (x->number > y->number) - (x->number < y->number);
-}
-
-static int by_place(const void *a, const void *b)
-{
-	const struct rk_nvl_partition *x = a, *y = b;
-
-	if (x->cluster != y->cluster)
-		return (x->cluster > y->cluster) - (x->cluster < y->cluster);
-	return x->rack != y->rack ? (x->rack > y->rack) - (x->rack < y->rack) : (x->id > y->id) - (x->id < y->id);
-}
-
-static int by_pkey(const void *a, const void *b)
-{
-	const struct rk_ib_partition *x = a, *y = b;
-
-	return x->cluster != y->cluster ? (x->cluster > y->cluster) - (x->cluster < y->cluster) : (x->pkey > y->pkey) - (x->pkey < y->pkey);
-}
-
-/* What belongs to a cluster lies together. */
-static void link_clusters(struct rk_site *s)
-{
-	qsort(s->vms, s->n_vms, sizeof(*s->vms), by_number);
-	qsort(s->nvl_partitions, s->n_nvl_partitions, sizeof(*s->nvl_partitions), by_place);
-	qsort(s->ib_partitions, s->n_ib_partitions, sizeof(*s->ib_partitions), by_pkey);
-	for (size_t i = s->n_vms; i-- > 0;) {
-		s->clusters[s->vms[i].cluster].first_vm = (int)i;
-		s->clusters[s->vms[i].cluster].n_vms++;
-	}
-	for (size_t i = s->n_nvl_partitions; i-- > 0;) {
-		s->clusters[s->nvl_partitions[i].cluster].first_nvl = (int)i;
-		s->clusters[s->nvl_partitions[i].cluster].n_nvl++;
-	}
-	for (size_t i = s->n_ib_partitions; i-- > 0;)
-		s->clusters[s->ib_partitions[i].cluster].ib = (int)i;
-}
-
 int rk_store_read_site(struct rk_store *store, struct rk_site **ret, struct rk_err *err)
 {
 	RK_CLEANUP_SITE struct rk_site *site = rk_site_new();
 	struct rk_map *tenants RK_CLEANUP_MAP = rk_map_new(), *clusters RK_CLEANUP_MAP = rk_map_new();
-	struct reader r = { site, site->arena, tenants, clusters, { NULL } };
+	struct rk_row_reader r = { site, site->arena, tenants, clusters, { NULL } };
 	int rc = rk_db_each(store->db, err, make_room, &r, count_sql);
 
 	for (size_t i = 0; i < RK_ARRAY_SIZE(queries) && !rc; i++) {
@@ -566,7 +385,7 @@ int rk_store_read_site(struct rk_store *store, struct rk_site **ret, struct rk_e
 		return rc;
 	if (!site->pool)
 		site->pool = "default";
-	link_clusters(site);
+	rk_read_link_clusters(site);
 	rk_site_seal(site);
 	*ret = rk_steal(&site);
 	return 0;

@@ -231,16 +231,11 @@ static void write_parts(struct rk_db_bulk *bulk, const struct rk_site *s, struct
 	}
 }
 
-#define IMAGE_COLUMNS "pos, name, volume, arch, format, checksum, kernel, initrd, cmdline"
-#define IMAGE_VALUES(i)                                                                                                        \
-	RK_DB_S((i)->name), RK_DB_S((i)->volume), RK_DB_S((i)->arch), RK_DB_S((i)->format), RK_DB_S((i)->checksum), RK_DB_S((i)->kernel), \
-		RK_DB_S((i)->initrd), RK_DB_S((i)->cmdline)
-
 static void write_images(struct rk_db_bulk *bulk, const struct rk_site *s, struct rk_arena *arena, struct rk_err *err)
 {
 	(void)arena;
 	for (size_t i = 0; i < s->n_images; i++)
-		ROW(RK_DB_I(i), IMAGE_VALUES(&s->images[i]));
+		ROW(RK_DB_I(i), RK_IMAGE_VALUES(&s->images[i]));
 }
 
 static void write_tenants(struct rk_db_bulk *bulk, const struct rk_site *s, struct rk_arena *arena, struct rk_err *err)
@@ -265,7 +260,7 @@ static const struct {
 	{ "gpus", "DELETE FROM gpus", "pos, tray, idx, module_id, pci, serial, uuid, guid", 8, write_gpus },
 	{ "hcas", "DELETE FROM hcas", "pos, tray, rail, fabric, pci, guid", 6, write_hcas },
 	{ "parts", "DELETE FROM parts", "pos, rack, tray, kind, idx, serial, pci, firmware", 8, write_parts },
-	{ "images", "DELETE FROM images", IMAGE_COLUMNS, 9, write_images },
+	{ "images", "DELETE FROM images", RK_IMAGE_COLUMNS, 9, write_images },
 	{ "tenants", "DELETE FROM tenants", "pos, name, quota_vms, quota_pkeys", 4, write_tenants },
 };
 
@@ -295,220 +290,5 @@ int rk_store_put_site(struct rk_store *store, const struct rk_site *site, struct
 		rk_store_what(store, "site import of \"%s\"", site->name ? site->name : "");
 		rc = write_site(store, site, err);
 	}
-	return rk_store_part(store, own, rc, err);
-}
-
-static const char tray_sql[] = "SELECT COUNT(*) FROM trays WHERE name = ?";
-static const char rack_sql[] = "SELECT COUNT(*) FROM racks WHERE name = ?";
-static const char tenant_sql[] = "SELECT COUNT(*) FROM tenants WHERE name = ?";
-static const char image_sql[] = "SELECT COUNT(*) FROM images WHERE name = ?";
-
-static int write_mark(struct rk_store *store, const char *kind, const char *name, const char *mark, const char *reason, struct rk_err *err)
-{
-	if (!reason)
-		return rk_db_exec(store->db, err, "DELETE FROM marks WHERE kind = ? AND name = ? AND mark = ?", RK_DB_S(kind), RK_DB_S(name), RK_DB_S(mark));
-	return rk_db_exec(store->db, err,
-			  "INSERT INTO marks (kind, name, mark, reason, actor, at_ms) VALUES (?, ?, ?, ?, ?, ?) ON CONFLICT (kind, name, mark)"
-			  " DO UPDATE SET reason = excluded.reason, actor = excluded.actor, at_ms = excluded.at_ms",
-			  RK_DB_S(kind), RK_DB_S(name), RK_DB_S(mark), RK_DB_S(reason), RK_DB_S(store->by), RK_DB_I(rk_store_now_ms()));
-}
-
-static int set_mark(struct rk_store *store, const char *kind, const char *name, const char *mark, const char *reason, struct rk_err *err)
-{
-	bool own;
-	int rc = rk_store_join(store, &own, err);
-
-	if (!rc) {
-		rk_store_what(store, "%s %s %s %s", kind, reason ? "marked" : "no longer", mark, name);
-		rc = rk_store_need(store, kind, *kind == 't' ? tray_sql : rack_sql, name, err);
-	}
-	if (!rc)
-		rc = write_mark(store, kind, name, mark, reason, err);
-	return rk_store_part(store, own, rc, err);
-}
-
-int rk_store_set_tray_cordon(struct rk_store *store, const char *tray, const char *reason, struct rk_err *err)
-{
-	return set_mark(store, "tray", tray, "cordon", reason, err);
-}
-
-int rk_store_set_rack_cordon(struct rk_store *store, const char *rack, const char *reason, struct rk_err *err)
-{
-	return set_mark(store, "rack", rack, "cordon", reason, err);
-}
-
-int rk_store_set_tray_faulty(struct rk_store *store, const char *tray, const char *reason, struct rk_err *err)
-{
-	return set_mark(store, "tray", tray, "faulty", reason, err);
-}
-
-int rk_store_set_tray_offline(struct rk_store *store, const char *tray, const char *reason, struct rk_err *err)
-{
-	return set_mark(store, "tray", tray, "offline", reason, err);
-}
-
-int rk_store_set_tray_leak(struct rk_store *store, const char *tray, const char *what, struct rk_err *err)
-{
-	return set_mark(store, "tray", tray, "leak", what, err);
-}
-
-int rk_store_set_rack_coolant(struct rk_store *store, const char *rack, double supply_c, double flow_lpm, struct rk_err *err)
-{
-	char text[64];
-
-	snprintf(text, sizeof(text), "%.17g %.17g", supply_c, flow_lpm);
-	return set_mark(store, "rack", rack, "coolant", supply_c > 0 ? text : NULL, err);
-}
-
-int rk_store_set_tray_versions(struct rk_store *store, const char *tray, const char *versions, struct rk_err *err)
-{
-	return set_mark(store, "tray", tray, "versions", versions, err);
-}
-
-static int there_already(struct rk_store *store, const char *kind, const char *sql, const char *name, struct rk_err *err)
-{
-	bool there;
-	int rc = rk_store_exists(store, sql, name, &there, err);
-
-	return rc || !there ? rc : rk_err_set(err, RK_CONFLICT, "%s \"%s\" exists already", kind, name);
-}
-
-static int next_position(struct rk_store *store, const char *sql, int64_t *ret, struct rk_err *err)
-{
-	return rk_db_one_int(store->db, sql, NULL, 0, 0, ret, err);
-}
-
-int rk_store_add_tenant(struct rk_store *store, const char *name, struct rk_err *err)
-{
-	bool own;
-	int64_t pos;
-	int rc = rk_store_join(store, &own, err);
-
-	if (!rc) {
-		rk_store_what(store, "tenant create %s", name);
-		rc = there_already(store, "tenant", tenant_sql, name, err);
-	}
-	if (!rc)
-		rc = next_position(store, "SELECT COALESCE(MAX(pos), -1) + 1 FROM tenants", &pos, err);
-	if (!rc)
-		rc = rk_db_exec(store->db, err, "INSERT INTO tenants (pos, name, quota_vms, quota_pkeys) VALUES (?, ?, 0, 0)", RK_DB_I(pos),
-				RK_DB_S(name));
-	return rk_store_part(store, own, rc, err);
-}
-
-static int note_holder(void *ctx, const struct rk_db_row *row, struct rk_err *err)
-{
-	(void)err;
-	rk_err_detail(ctx, "%s, by %s", rk_db_text(row, 0), rk_db_text(row, 1));
-	return 0;
-}
-
-/* RK_CONFLICT with every row of a query as a detail, when it has any. sql: two texts per row. */
-static int refuse_when_held(struct rk_store *store, const char *kind, const char *name, const char *sql, const struct rk_db_value *args, size_t n,
-			    struct rk_err *err)
-{
-	RK_CLEANUP_ERR struct rk_err said = RK_ERR_INIT;
-	int rc;
-
-	rk_err_set(&said, RK_CONFLICT, "%s \"%s\" is in use", kind, name);
-	rc = rk_db_query(store->db, sql, args, n, note_holder, &said, err);
-	if (rc || !said.n_details)
-		return rc;
-	char *first = rk_xstrdup(said.details[0]);
-	rk_err_set(&said, RK_CONFLICT, "%s \"%s\" is in use: %s", kind, name, first);
-	rk_err_detail(&said, "%s", first);
-	free(first);
-	if (err)
-		rk_err_move(err, &said);
-	return RK_CONFLICT;
-}
-
-int rk_store_remove_tenant(struct rk_store *store, const char *name, struct rk_err *err)
-{
-	static const char holders[] = "SELECT 'cluster ' || name, actor FROM clusters WHERE tenant = ? UNION ALL"
-				      " SELECT 'reservation ' || id, actor FROM reservations WHERE tenant = ?";
-	const struct rk_db_value args[] = { RK_DB_S(name), RK_DB_S(name) };
-	bool own;
-	int rc = rk_store_join(store, &own, err);
-
-	if (!rc) {
-		rk_store_what(store, "tenant delete %s", name);
-		rc = rk_store_need(store, "tenant", tenant_sql, name, err);
-	}
-	if (!rc)
-		rc = refuse_when_held(store, "tenant", name, holders, args, 2, err);
-	if (!rc)
-		rc = rk_db_exec(store->db, err, "DELETE FROM tenants WHERE name = ?", RK_DB_S(name));
-	return rk_store_part(store, own, rc, err);
-}
-
-int rk_store_add_image(struct rk_store *store, const struct rk_image *image, struct rk_err *err)
-{
-	bool own;
-	int64_t pos;
-	int rc = rk_store_join(store, &own, err);
-
-	if (!rc) {
-		rk_store_what(store, "image add %s", image->name);
-		rc = there_already(store, "image", image_sql, image->name, err);
-	}
-	if (!rc)
-		rc = next_position(store, "SELECT COALESCE(MAX(pos), -1) + 1 FROM images", &pos, err);
-	if (!rc)
-		rc = rk_db_exec(store->db, err, "INSERT INTO images (" IMAGE_COLUMNS ") VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)", RK_DB_I(pos),
-				IMAGE_VALUES(image));
-	return rk_store_part(store, own, rc, err);
-}
-
-int rk_store_remove_image(struct rk_store *store, const char *name, struct rk_err *err)
-{
-	const struct rk_db_value arg = RK_DB_S(name);
-	bool own;
-	int rc = rk_store_join(store, &own, err);
-
-	if (!rc) {
-		rk_store_what(store, "image remove %s", name);
-		rc = rk_store_need(store, "image", image_sql, name, err);
-	}
-	if (!rc)
-		rc = refuse_when_held(store, "image", name, "SELECT 'cluster ' || name, actor FROM clusters WHERE image = ?", &arg, 1, err);
-	if (!rc)
-		rc = rk_db_exec(store->db, err, "DELETE FROM images WHERE name = ?", RK_DB_S(name));
-	return rk_store_part(store, own, rc, err);
-}
-
-int rk_store_add_reservation(struct rk_store *store, const char *tenant, const char *racks, int count, int64_t from_ms, int64_t to_ms,
-			     int64_t *ret_id, struct rk_err *err)
-{
-	bool own;
-	int64_t id = 0;
-	int rc = rk_store_join(store, &own, err);
-
-	if (!rc) {
-		rk_store_what(store, "reserve create for %s", tenant);
-		rc = rk_store_need(store, "tenant", tenant_sql, tenant, err);
-	}
-	if (!rc)
-		rc = rk_store_next(store, "reservation", &id, err);
-	if (!rc)
-		rc = rk_db_exec(store->db, err, "INSERT INTO reservations (id, tenant, racks, trays, from_ms, to_ms, actor) VALUES (?, ?, ?, ?, ?, ?, ?)",
-				RK_DB_I(id), RK_DB_S(tenant), RK_DB_S(racks), RK_DB_I(count), RK_DB_I(from_ms), RK_DB_I(to_ms), RK_DB_S(store->by));
-	rc = rk_store_part(store, own, rc, err);
-	if (!rc)
-		*ret_id = id;
-	return rc;
-}
-
-int rk_store_remove_reservation(struct rk_store *store, int64_t id, struct rk_err *err)
-{
-	bool own;
-	int rc = rk_store_join(store, &own, err);
-
-	if (!rc) {
-		rk_store_what(store, "reserve cancel %lld", (long long)id);
-		rc = rk_db_exec(store->db, err, "DELETE FROM reservations WHERE id = ?", RK_DB_I(id));
-	}
-	if (!rc && !store->db->changed)
-		rc = rk_err_set(err, RK_NOT_FOUND, "no reservation %lld", (long long)id);
 	return rk_store_part(store, own, rc, err);
 }

@@ -47,6 +47,8 @@ static void report_absent(struct rk_wiring *c, size_t hca)
 
 static void locate(struct rk_wiring *c)
 {
+	bool any = false;
+
 	for (size_t i = 0; i < c->site->n_hcas; i++) {
 		uint64_t guid = c->site->hcas[i].port_guid;
 		size_t link;
@@ -54,6 +56,7 @@ static void locate(struct rk_wiring *c)
 		c->spots[i] = (struct rk_wiring_spot){ RK_NONE, RK_NONE, 0, false };
 		if (!rk_wiring_ours(c, i))
 			continue;
+		any = true;
 		if (c->site->hcas[i].rail + 1 > c->rails)
 			c->rails = c->site->hcas[i].rail + 1;
 		if (!guid || !rk_map_get_u64(c->ports, guid, &link)) {
@@ -65,6 +68,8 @@ static void locate(struct rk_wiring *c)
 		const struct rk_iblink *l = &c->t->links[link];
 		c->spots[i] = (struct rk_wiring_spot){ (int)link, l->peer, l->peer_port, false };
 	}
+	if (!any)
+		rk_wiring_add(c, "unknown", NULL, "fabric", "racksh site import FILE", "the site has no HCA on this fabric: how it should be wired is not known");
 }
 
 /* ---- rails ------------------------------------------------------------------------------------------------------------------- */

@@ -29,6 +29,7 @@ struct rk_seen_tray {
 	const char *sysfs_why;            /* ... not what its ports are */
 	bool asked;
 	const char *serial, *driver, *cluster_uuid;
+	const char *chassis;              /* serial number of the chassis, as the GPUs tell it */
 	struct rk_seen_gpu *gpus; size_t n_gpus;
 	struct rk_seen_port *ports; size_t n_ports;
 	struct rk_seen_drive *drives; size_t n_drives;
@@ -41,6 +42,8 @@ struct rk_seen_rack {
 	bool asked;
 	const char *why;                  /* NULL: the switch answered */
 	struct rk_nvl_place *places; size_t n;
+	const char *switches_why;         /* NULL: they were asked, or there is nobody to ask */
+	struct rk_nvl_switch *switches; size_t n_switches;
 };
 struct rk_seen_fabric {
 	const char *why;

@@ -3,7 +3,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <strings.h>
 
 #include "provision/discover_impl.h"
 
@@ -29,7 +28,7 @@ const char *rk_guid_text(struct rk_compare *c, uint64_t guid)
 	return guid ? rk_arena_printf(c->arena, "0x%016" PRIx64, guid) : NULL;
 }
 
-static void edit(struct rk_proposal *p, enum rk_edit kind, int index, int tray, uint64_t guid, const char *text)
+void rk_propose_edit(struct rk_proposal *p, enum rk_edit kind, int index, int tray, uint64_t guid, const char *text)
 {
 	p->edit = kind;
 	p->index = index;
@@ -179,7 +178,7 @@ static void compare_guid(struct rk_compare *c, int tray, const char *object, con
 	if (holder)
 		rk_propose(c, "exchange", object, field, was, is, "this identity is recorded as %s", holder);
 	else
-		edit(rk_propose(c, recorded ? "change" : "set", object, field, was, is, "%s", recorded ? "another part sits here now" : "was not known"), kind, index, tray, seen,
+		rk_propose_edit(rk_propose(c, recorded ? "change" : "set", object, field, was, is, "%s", recorded ? "another part sits here now" : "was not known"), kind, index, tray, seen,
 		     NULL);
 }
 
@@ -187,7 +186,7 @@ static void compare_text(struct rk_compare *c, int tray, const char *object, con
 {
 	if (!seen || rk_streq(recorded, seen))
 		return;
-	edit(rk_propose(c, recorded ? "change" : "set", object, field, recorded, seen, "%s", recorded ? "differs" : "was not known"), kind, index, tray, 0, seen);
+	rk_propose_edit(rk_propose(c, recorded ? "change" : "set", object, field, recorded, seen, "%s", recorded ? "differs" : "was not known"), kind, index, tray, 0, seen);
 }
 
 static void compare_gpus(struct rk_compare *c, int tray, const struct rk_tray_view *v)
@@ -266,7 +265,7 @@ static void compare_slot(struct rk_compare *c, int tray, const struct rk_tray_vi
 			rk_propose(c, "exchange", t->name, "slot", was, is, "it sits in the slot that is recorded for tray %s", c->site->trays[other].name);
 			return;
 		}
-	edit(rk_propose(c, "change", t->name, "slot", was, is, "the chassis says another slot"), RK_EDIT_SLOT, tray, tray, (uint64_t)slot, NULL);
+	rk_propose_edit(rk_propose(c, "change", t->name, "slot", was, is, "the chassis says another slot"), RK_EDIT_SLOT, tray, tray, (uint64_t)slot, NULL);
 }
 
 static int by_text(const void *a, const void *b)
@@ -303,7 +302,7 @@ static void compare_drives(struct rk_compare *c, int tray)
 	if (!n || rk_streq(is, was))
 		return;
 	if (n == want)
-		edit(rk_propose(c, was ? "change" : "set", t->name, "nvme", was, is, "%s", was ? "other drives are free of the host's own file systems" : "was not known"),
+		rk_propose_edit(rk_propose(c, was ? "change" : "set", t->name, "nvme", was, is, "%s", was ? "other drives are free of the host's own file systems" : "was not known"),
 		     RK_EDIT_NVME, tray, tray, 0, is);
 	else
 		rk_propose(c, "look", t->name, "nvme", was, is, "%zu drives are free of the host's own file systems, the profile has %zu", n, want);
@@ -326,56 +325,7 @@ static void compare_tray(struct rk_compare *c, int tray)
 	rk_compare_host(c, tray, &v);
 }
 
-/* ---- racks and fabrics -------------------------------------------------------------------------------------------------------------- */
-
-static void compare_domain(struct rk_compare *c, const int *trays, size_t n)
-{
-	const char **told RK_CLEANUP_FREE = rk_xcalloc(c->site->n_racks + 1, sizeof(*told));
-
-	for (size_t i = 0; i < n; i++) {
-		const struct rk_tray *t = &c->site->trays[trays[i]];
-		const struct rk_rack *r = &c->site->racks[t->rack];
-		const char *uuid = c->seen->trays[trays[i]].cluster_uuid, *want = r->cluster_uuid ? r->cluster_uuid : told[t->rack];
-		if (!uuid || (want && strcasecmp(uuid, want) == 0))
-			continue;
-		if (want) {
-			rk_propose(c, "look", t->name, "clusterUuid", want, uuid, "the tray answers from another NVLink domain than rack %s", r->name);
-			continue;
-		}
-		told[t->rack] = uuid;
-		edit(rk_propose(c, "set", r->name, "clusterUuid", NULL, uuid, "was not known"), RK_EDIT_CLUSTER_UUID, t->rack, RK_NONE, 0, uuid);
-	}
-}
-
-/* Both ways: what the store has and the switch lacks, what the switch has and nobody knows. */
-static void compare_switch(struct rk_compare *c, int rack)
-{
-	const struct rk_site *s = c->site;
-	const struct rk_rack *r = &s->racks[rack];
-	const struct rk_seen_rack *seen = &c->seen->racks[rack];
-	struct rk_map *there RK_CLEANUP_MAP = rk_map_new();
-
-	if (!seen->asked || seen->why)
-		return;
-	for (size_t i = 0; i < seen->n; i++) {
-		const struct rk_nvl_place *p = &seen->places[i];
-		rk_map_add_u64(there, p->gpu, i, NULL);
-		int at = rk_find_gpu_guid(s, p->gpu);
-		const char *object = rk_arena_printf(c->arena, "%s slot %d", r->name, p->slot);
-		if (at < 0 && !rk_map_get_u64(c->known, p->gpu, NULL))
-			rk_propose(c, "look", object, "nvlink", NULL, rk_guid_text(c, p->gpu), "the NVLink switch has a GPU that no tray of the site has");
-		else if (at >= 0 && s->trays[s->gpus[at].tray].rack != rack)
-			rk_propose(c, "exchange", object, "nvlink", s->racks[s->trays[s->gpus[at].tray].rack].name, r->name, "a GPU of tray %s is in this rack's NVLink domain",
-				   s->trays[s->gpus[at].tray].name);
-	}
-	for (int t = r->first_tray; t < r->first_tray + r->n_trays; t++)
-		for (int g = 0; c->seen->trays[t].asked && !c->explained[t] && g < s->trays[t].n_gpus; g++) {
-			uint64_t guid = s->gpus[s->trays[t].first_gpu + g].fabric_guid;
-			if (guid && !rk_map_get_u64(there, guid, NULL))
-				rk_propose(c, "repair", rk_arena_printf(c->arena, "%s gpu %d", s->trays[t].name, g), "nvlink", rk_guid_text(c, guid), NULL,
-					   "the GPU is in no partition of the NVLink switch");
-		}
-}
+/* ---- fabrics -------------------------------------------------------------------------------------------------------------- */
 
 /* Is a finding of the fabric about a tray that was asked, and not told already? */
 static bool news(const struct rk_compare *c, const struct rk_ib_finding *f, const int *trays, size_t n)
@@ -442,7 +392,7 @@ static const char *silence_of_host(const struct rk_compare *c, int tray)
 	return s->smi_why && !given_away(c, tray) ? s->smi_why : s->sysfs_why;
 }
 
-static void note_silence(struct rk_compare *c, const char *object, const char *field, const char *why)
+void rk_note_silence(struct rk_compare *c, const char *object, const char *field, const char *why)
 {
 	c->ret->asked++;
 	if (!why)
@@ -462,18 +412,14 @@ void rk_discover_compare(const struct rk_seen *seen, const int *trays, size_t n,
 	for (size_t i = 0; i < n; i++) {
 		const struct rk_seen_tray *s = &seen->trays[trays[i]];
 		const char *name = site->trays[trays[i]].name;
-		note_silence(&c, name, "host", silence_of_host(&c, trays[i]));
-		note_silence(&c, name, "libvirt", s->hv_why);
+		rk_note_silence(&c, name, "host", silence_of_host(&c, trays[i]));
+		rk_note_silence(&c, name, "libvirt", s->hv_why);
 		compare_tray(&c, trays[i]);
 	}
-	compare_domain(&c, trays, n);
-	for (size_t r = 0; r < site->n_racks; r++) {
-		if (seen->racks[r].asked)
-			note_silence(&c, site->racks[r].name, "nvlink", seen->racks[r].why);
-		compare_switch(&c, (int)r);
-	}
+	rk_compare_pages(&c, trays, n);
+	rk_compare_racks(&c, trays, n);
 	for (size_t f = 0; f < site->n_fabrics; f++) {
-		note_silence(&c, site->fabrics[f].name, "fabric", seen->fabrics[f].why);
+		rk_note_silence(&c, site->fabrics[f].name, "fabric", seen->fabrics[f].why);
 		compare_fabric(&c, (int)f, trays, n);
 	}
 }

@@ -15,12 +15,12 @@ static void expect(struct rk_compare *c, int tray, const struct rk_jnode *versio
 }
 
 /* Where something is expected, what was seen is kept: placement looks at it (provision/place.h). */
-static void propose_versions(struct rk_compare *c, int tray, const char *driver, const char *firmware)
+static void propose_versions(struct rk_compare *c, int tray, const char *driver, const char *nvos, const char *firmware)
 {
 	const struct rk_tray *t = &c->site->trays[tray];
 	const struct {
 		const char *key, *value;
-	} rows[] = { { "driver", driver }, { "hcaFirmware", firmware } };
+	} rows[] = { { "driver", driver }, { "nvos", nvos }, { "hcaFirmware", firmware } };
 	struct rk_str out RK_CLEANUP_STR = RK_STR_INIT;
 	struct rk_jw w;
 
@@ -32,7 +32,7 @@ static void propose_versions(struct rk_compare *c, int tray, const char *driver,
 			rk_jw_str(&w, rows[i].value);
 		}
 	rk_jw_end(&w);
-	if ((!driver && !firmware) || rk_streq(rk_str_text(&out), t->versions))
+	if ((!driver && !nvos && !firmware) || rk_streq(rk_str_text(&out), t->versions))
 		return;
 	const char *text = rk_arena_strdup(c->arena, rk_str_text(&out));
 	struct rk_proposal *p = rk_propose(c, t->versions ? "change" : "set", t->name, "versions", t->versions, text, "%s", t->versions ? "differs" : "was not known");
@@ -54,7 +54,7 @@ static void compare_versions(struct rk_compare *c, int tray, const struct rk_tra
 		const char *told = v->ports[h] ? v->ports[h]->firmware : NULL;
 		lowest = told && (!lowest || rk_natural_cmp(told, lowest) < 0) ? told : lowest;
 	}
-	propose_versions(c, tray, c->seen->trays[tray].driver, lowest);
+	propose_versions(c, tray, c->seen->trays[tray].driver, rk_seen_nvos(c, t->rack), lowest);
 	expect(c, tray, rk_json_root(json), "driver", c->seen->trays[tray].driver);
 	for (int h = 0; h < t->n_hcas; h++) {
 		const char *told = v->ports[h] ? v->ports[h]->firmware : NULL;
@@ -139,6 +139,40 @@ static void compare_users(struct rk_compare *c, int tray, const char *object, co
 		}
 }
 
+/* What more than half of the GPUs are bound to; NULL: they do not agree, or nobody told. */
+static const char *usual_driver(const struct rk_compare *c, int tray)
+{
+	const struct rk_tray *t = &c->site->trays[tray];
+	const struct rk_seen_tray *s = &c->seen->trays[tray];
+
+	for (int g = 0; g < t->n_gpus; g++) {
+		const struct rk_seen_device *d = device_at(s, c->site->gpus[t->first_gpu + g].pci);
+		int same = 0;
+		for (int k = 0; d && d->driver && k < t->n_gpus; k++) {
+			const struct rk_seen_device *other = device_at(s, c->site->gpus[t->first_gpu + k].pci);
+			same += other && rk_streq(other->driver, d->driver);
+		}
+		if (same * 2 > t->n_gpus)
+			return d->driver;
+	}
+	return NULL;
+}
+
+/* A guest's device belongs to vfio-pci; and the GPUs of a tray are given and taken together. */
+static void compare_driver(struct rk_compare *c, int tray, const char *object, const char *pci, const char *usual)
+{
+	const struct rk_tray *t = &c->site->trays[tray];
+	const struct rk_seen_device *d = pci ? device_at(&c->seen->trays[tray], pci) : NULL;
+	bool held = t->vm >= 0 && c->site->vms[t->vm].state == RK_VM_RUNNING;
+
+	if (!d || !d->driver)
+		return;
+	if (held && !rk_streq(d->driver, "vfio-pci"))
+		rk_propose(c, "look", object, "driver", "vfio-pci", d->driver, "VM %s is to have it, but this driver of the host is bound to it", c->site->vms[t->vm].name);
+	else if (usual && !rk_streq(d->driver, usual))
+		rk_propose(c, "look", object, "driver", usual, d->driver, "most GPUs of the tray are bound to another driver");
+}
+
 static int functions_there(const struct rk_compare *c, int tray)
 {
 	const struct rk_tray *t = &c->site->trays[tray];
@@ -164,13 +198,16 @@ static void compare_devices(struct rk_compare *c, int tray)
 		c->ret->asked++;
 		return;
 	}
+	const char *usual = usual_driver(c, tray);
 	for (int g = 0; g < t->n_gpus; g++) {
 		const char *object = rk_arena_printf(c->arena, "%s gpu %d", t->name, g);
+		compare_driver(c, tray, object, c->site->gpus[t->first_gpu + g].pci, usual);
 		compare_device(c, tray, object, c->site->gpus[t->first_gpu + g].pci, p->gpu_numa[g]);
 		compare_users(c, tray, object, c->site->gpus[t->first_gpu + g].pci);
 	}
 	for (int h = 0; h < t->n_hcas; h++) {
 		const char *object = rk_arena_printf(c->arena, "%s rail %d", t->name, h);
+		compare_driver(c, tray, object, c->site->hcas[t->first_hca + h].pci, NULL);
 		compare_device(c, tray, object, c->site->hcas[t->first_hca + h].pci, p->hca_numa[h]);
 		compare_users(c, tray, object, c->site->hcas[t->first_hca + h].pci);
 	}
@@ -181,4 +218,43 @@ void rk_compare_host(struct rk_compare *c, int tray, const struct rk_tray_view *
 	compare_versions(c, tray, v);
 	compare_hypervisor(c, tray);
 	compare_devices(c, tray);
+}
+
+static bool tells_pages(const struct rk_compare *c, int tray)
+{
+	const struct rk_seen_tray *s = &c->seen->trays[tray];
+
+	return s->asked && !s->host_why && !s->sysfs_why;
+}
+
+/* What more than half of a rack's trays have; 0: they do not agree. The candidate is found by pairing off what differs, then counted. */
+static uint64_t usual_pages(const struct rk_compare *c, const struct rk_rack *r)
+{
+	uint64_t usual = 0;
+	int lead = 0, told = 0, same = 0;
+
+	for (int t = r->first_tray; t < r->first_tray + r->n_trays; t++) {
+		uint64_t kib = c->seen->trays[t].huge_kib;
+		if (!tells_pages(c, t))
+			continue;
+		told++;
+		usual = lead ? usual : kib;
+		lead += kib == usual ? 1 : -1;
+	}
+	for (int t = r->first_tray; t < r->first_tray + r->n_trays; t++)
+		same += tells_pages(c, t) && c->seen->trays[t].huge_kib == usual;
+	return same * 2 > told ? usual : 0;
+}
+
+void rk_compare_pages(struct rk_compare *c, const int *trays, size_t n)
+{
+	for (size_t i = 0; i < n; i++) {
+		const struct rk_tray *t = &c->site->trays[trays[i]];
+		const struct rk_rack *r = &c->site->racks[t->rack];
+		uint64_t mine = c->seen->trays[trays[i]].huge_kib, usual = usual_pages(c, r);
+		if (!tells_pages(c, trays[i]) || !usual || mine == usual)
+			continue;
+		rk_propose(c, "look", t->name, "hugePages", rk_arena_printf(c->arena, "%llu MiB", (unsigned long long)usual >> 10),
+			   rk_arena_printf(c->arena, "%llu MiB", (unsigned long long)mine >> 10), "most trays of rack %s have another amount of huge pages", r->name);
+	}
 }

@@ -63,6 +63,8 @@ void rk_seen_parse_smi(const char *xml, size_t len, struct rk_arena *arena, stru
 			.module_id = number_metric(&m, "gpu.module_id", label),
 			.slot = number_metric(&m, "gpu.slot", label),
 		};
+		const char *chassis = text_metric(&m, "gpu.chassis", label);
+		tray->chassis = chassis && *chassis ? chassis : tray->chassis;
 		if (uuid && strspn(uuid, "0-") != strlen(uuid))
 			tray->cluster_uuid = uuid;
 	}

@@ -86,6 +86,15 @@ static void read_hypervisor(struct rk_world *world, int index, struct rk_arena *
 		tray->hv_why = why_of(arena, &err);
 }
 
+static void read_switches(struct rk_world *world, int index, struct rk_arena *arena, struct rk_seen_rack *rack)
+{
+	RK_CLEANUP_ERR struct rk_err err = RK_ERR_INIT;
+	int rc = world->nvl->ops->switches(world->nvl, index, arena, &rack->switches, &rack->n_switches, &err);
+
+	if (rc && rc != RK_NOT_FOUND)
+		rack->switches_why = why_of(arena, &err);
+}
+
 static void read_rack(struct rk_world *world, int index, struct rk_arena *arena, struct rk_seen_rack *rack)
 {
 	RK_CLEANUP_ERR struct rk_err err = RK_ERR_INIT;
@@ -102,6 +111,7 @@ static void read_rack(struct rk_world *world, int index, struct rk_arena *arena,
 	for (size_t i = 0; i < n; i++)
 		for (size_t g = 0; g < parts[i].n_gpus; g++)
 			rack->places[rack->n++] = parts[i].places ? parts[i].places[g] : (struct rk_nvl_place){ .gpu = parts[i].gpus[g] };
+	read_switches(world, index, arena, rack);
 }
 
 static void read_fabric(struct rk_world *world, int index, struct rk_arena *arena, struct rk_seen_fabric *fabric)

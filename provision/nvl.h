@@ -16,6 +16,13 @@ struct rk_nvl_live {
 	uint64_t *gpus; size_t n_gpus;    /* fabric GUIDs, sorted */
 	struct rk_nvl_place *places;      /* per GPU, in the same order; NULL: not told */
 };
+struct rk_nvl_switch {                    /* a switch tray, as it tells itself; NULL or 0: not told */
+	const char *name;                 /* as the site file writes its host */
+	const char *why;                  /* why it did not answer; NULL: it did */
+	const char *version;              /* NVOS release: "25.02.2553" */
+	const char *chassis;              /* serial number of the chassis it sits in */
+	int slot;                         /* of that chassis */
+};
 struct rk_nvl_ops {
 	/* All partitions with their members, read now; in the arena. RK_UNREACHABLE: not known. */
 	int (*list)(struct rk_nvl *nvl, int rack, struct rk_arena *arena, struct rk_nvl_live **ret, size_t *ret_n, struct rk_err *err);
@@ -27,6 +34,8 @@ struct rk_nvl_ops {
 	/* State of the controller itself: RK_UNREACHABLE, or RK_UNHEALTHY with the reason (not configured, not saved, moved). *ret_where: on which
 	 * of the rack's switches it runs ("admin@r01-nvsw3"), in the arena; NULL: not known, or not told by this kind of manager. */
 	int (*health)(struct rk_nvl *nvl, int rack, struct rk_arena *arena, const char **ret_where, struct rk_err *err);
+	/* Every switch tray that the site names, in order; one that does not answer says why. RK_NOT_FOUND: this manager knows nothing of them. */
+	int (*switches)(struct rk_nvl *nvl, int rack, struct rk_arena *arena, struct rk_nvl_switch **ret, size_t *ret_n, struct rk_err *err);
 	void (*free)(struct rk_nvl *nvl);
 };
 struct rk_nvl {

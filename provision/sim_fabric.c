@@ -277,12 +277,29 @@ static int nvl_health(struct rk_nvl *nvl, int rack, struct rk_arena *arena, cons
 	return rc ? rc : rk_sim_leave(&call, 0, err);
 }
 
+/* The chassis carries the name of its rack, as the GPUs of the twin tell it. */
+static int nvl_switches(struct rk_nvl *nvl, int rack, struct rk_arena *arena, struct rk_nvl_switch **ret, size_t *ret_n, struct rk_err *err)
+{
+	const struct rk_rack *r = &nvl->site->racks[rack];
+	struct rk_sim_call call;
+	int rc = rk_sim_enter(of_nvl(nvl), &call, "nvl.switches", r->name, false, err);
+
+	if (rc)
+		return rc;
+	*ret = rk_arena_array(arena, r->nvlink.n_ssh, sizeof(**ret));
+	*ret_n = r->nvlink.n_ssh;
+	for (size_t i = 0; i < *ret_n; i++)
+		(*ret)[i] = (struct rk_nvl_switch){ .name = rk_ssh_host(r->nvlink.ssh[i], arena), .version = "25.02.2553", .chassis = rk_arena_strdup(arena, r->name),
+						    .slot = nvl->site->profiles[r->profile].switch_slot[i % 16] };
+	return rk_sim_leave(&call, 0, err);
+}
+
 static void nvl_free(struct rk_nvl *nvl)
 {
 	free(nvl);
 }
 
-static const struct rk_nvl_ops nvl_ops = { nvl_list, nvl_create, nvl_remove, nvl_add, nvl_drop, nvl_health, nvl_free };
+static const struct rk_nvl_ops nvl_ops = { nvl_list, nvl_create, nvl_remove, nvl_add, nvl_drop, nvl_health, nvl_switches, nvl_free };
 
 int rk_sim_nvl(struct rk_sim *sim, const struct rk_driver_env *env, struct rk_nvl **ret, struct rk_err *err)
 {

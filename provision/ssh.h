@@ -55,6 +55,8 @@ int rk_ssh_parse(const char *text, struct rk_arena *arena, struct rk_ssh_target 
 /* A list of jump hosts, outermost first. */
 enum { RK_SSH_HOPS_MAX = 4 };
 int rk_ssh_parse_jump(const char *text, struct rk_arena *arena, struct rk_ssh_target *hops, size_t *ret_n, struct rk_err *err);
+/* Only its host; the text itself when it is no such target. In the arena. */
+const char *rk_ssh_host(const char *text, struct rk_arena *arena);
 
 /* Fan-out: fn(ctx, i) for i in 0..n-1 on up to `jobs` threads; returns when all are done. fn must not touch shared data without a lock. */
 void rk_fanout(size_t n, int jobs, void (*fn)(void *ctx, size_t i), void *ctx);

@@ -66,3 +66,10 @@ int rk_ssh_parse(const char *text, struct rk_arena *arena, struct rk_ssh_target 
 		target->user = user;
 	return 0;
 }
+
+const char *rk_ssh_host(const char *text, struct rk_arena *arena)
+{
+	struct rk_ssh_target target = { 0 };
+
+	return rk_ssh_parse(text, arena, &target, NULL) ? rk_arena_strdup(arena, text) : target.host;
+}

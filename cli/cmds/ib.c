@@ -226,18 +226,57 @@ static int put_topology(struct rk_call *call, const void *data, struct rk_err *e
 	return rc || !rk_call_flag(call, "accept") ? rc : rk_store_accept_topology(call->world->store, it->fabric, it->text, err);
 }
 
-static int ib_import(struct rk_call *call, struct rk_err *err)
+/* What the subnet manager's host, or the twin, sees now. */
+static int living_text(struct rk_call *call, int fabric, const char **ret, struct rk_err *err)
+{
+	int rc = rk_world_drivers(call->world, err);
+
+	return rc ? rc : call->world->ib->ops->discover(call->world->ib, fabric, call->arena, ret, err);
+}
+
+static int parse_file(struct rk_call *call, const char *file, const char **ret_text, struct rk_topology **ret, struct rk_err *err)
 {
 	char *text RK_CLEANUP_FREE = NULL;
-	struct rk_topology *topology RK_CLEANUP(rk_cleanup_topology) = NULL;
-	const char *file = rk_call_arg(call, "FILE");
 	size_t len;
-	int fabric, rc = the_fabric(call, &fabric, err);
+	int rc = rk_file_read(file, RK_TOPOLOGY_MAX, &text, &len, err);
 
 	if (!rc)
-		rc = rk_file_read(file, RK_TOPOLOGY_MAX, &text, &len, err);
+		rc = rk_topology_parse(file, text, len, ret, err);
 	if (!rc)
-		rc = rk_topology_parse(file, text, len, &topology, err);
+		*ret_text = rk_arena_strdup(call->arena, text);
+	return rc;
+}
+
+static int parse_living(struct rk_call *call, int fabric, const char **ret_text, struct rk_topology **ret, struct rk_err *err)
+{
+	int rc = living_text(call, fabric, ret_text, err);
+
+	return rc ? rc : rk_topology_parse(call->world->site->fabrics[fabric].name, *ret_text, strlen(*ret_text), ret, err);
+}
+
+static int import_source(struct rk_call *call, const char **ret_name, struct rk_err *err)
+{
+	const char *file = rk_call_arg(call, "FILE");
+
+	if (!file == !rk_call_flag(call, "live")) {
+		rk_err_set(err, RK_INVALID, file ? "a file and --live: which of the two is to be kept" : "nothing to import");
+		rk_err_hint(err, "name a file with ibnetdiscover output, or say --live to ask the subnet manager's host");
+		return RK_INVALID;
+	}
+	*ret_name = file;
+	return 0;
+}
+
+static int ib_import(struct rk_call *call, struct rk_err *err)
+{
+	struct rk_topology *topology RK_CLEANUP(rk_cleanup_topology) = NULL;
+	const char *file = NULL, *text = NULL;
+	int fabric, rc = import_source(call, &file, err);
+
+	if (!rc)
+		rc = the_fabric(call, &fabric, err);
+	if (!rc)
+		rc = file ? parse_file(call, file, &text, &topology, err) : parse_living(call, fabric, &text, &topology, err);
 	if (rc)
 		return rc;
 	rk_out_note(call->out, "%zu nodes, %zu cable ends", topology->n_nodes, topology->n_links);
@@ -254,8 +293,23 @@ static int fabric_text(struct rk_call *call, int fabric, const char **ret, struc
 
 	if (rc || (!live && *ret))
 		return rc;
-	rc = rk_world_drivers(call->world, err);
-	return rc ? rc : call->world->ib->ops->discover(call->world->ib, fabric, call->arena, ret, err);
+	return living_text(call, fabric, ret, err);
+}
+
+/* What could not be judged is no fault, and no pass either. */
+static int wiring_verdict(struct rk_call *call, int fabric, const struct rk_ib_finding *findings, size_t n, struct rk_err *err)
+{
+	const char *name = call->world->site->fabrics[fabric].name;
+	size_t faults = 0;
+
+	for (size_t i = 0; i < n; i++)
+		faults += !rk_streq(findings[i].kind, "unknown");
+	if (faults)
+		return rk_err_set(err, RK_UNHEALTHY, "%zu finding%s in fabric %s", n, n == 1 ? "" : "s", name);
+	if (n)
+		return rk_err_set(err, RK_UNREACHABLE, "the wiring of fabric %s cannot be judged as a whole", name);
+	rk_out_note(call->out, "fabric %s is as designed", name);
+	return 0;
 }
 
 static int ib_check(struct rk_call *call, struct rk_err *err)
@@ -282,11 +336,7 @@ static int ib_check(struct rk_call *call, struct rk_err *err)
 		rk_cell_text(call->out, "message", findings[i].message);
 		rk_cell_text(call->out, "hint", findings[i].hint);
 	}
-	if (!n) {
-		rk_out_note(call->out, "fabric %s is as designed", call->world->site->fabrics[fabric].name);
-		return 0;
-	}
-	return rk_err_set(err, RK_UNHEALTHY, "%zu finding%s in fabric %s", n, n == 1 ? "" : "s", call->world->site->fabrics[fabric].name);
+	return wiring_verdict(call, fabric, findings, n, err);
 }
 
 static const char *member_name(struct rk_arena *arena, const struct rk_part_member *m)
@@ -401,11 +451,13 @@ static const struct rk_command ib_rows[] = {
 	  .examples = RK_EXAMPLES("ib counters", "ib counters r01-t[01-02] --interval 10"), .run = ib_counters },
 	{ .noun = "ib", .verb = "verify", .summary = "compare every PKey with the tables of all ports now", .flags = RK_CMD_REMOTE, .list = true,
 	  .columns = RK_COLUMNS(CHECK_COLUMNS), .examples = RK_EXAMPLES("ib verify"), .run = ib_verify },
-	{ .noun = "ib", .verb = "import", .summary = "keep a fabric from ibnetdiscover output", .flags = RK_CMD_CHANGES,
-	  .description = "A fabric that is wired as designed becomes the state that later ones are compared with; --accept makes any fabric that.",
+	{ .noun = "ib", .verb = "import", .summary = "keep a fabric from ibnetdiscover output, or as it is now", .flags = RK_CMD_CHANGES | RK_CMD_REMOTE,
+	  .description = "With --live the host of the subnet manager is asked instead of a file. A fabric that is wired as designed becomes the state that later ones are compared with; --accept makes any fabric that.",
 	  .options = RK_ARGS({ .name = "fabric", .type = RK_ARG_FABRIC, .help = "which InfiniBand fabric, when there are several" },
+			     { .name = "live", .type = RK_ARG_NONE, .help = "look at the living fabric instead of a file" },
 			     { .name = "accept", .type = RK_ARG_NONE, .help = "this is how it is to be: later ones are compared with it" }),
-	  .args = RK_ARGS({ .name = "FILE", .type = RK_ARG_FILE, .required = true, .help = "ibnetdiscover output; - is standard input" }), .run = ib_import },
+	  .args = RK_ARGS({ .name = "FILE", .type = RK_ARG_FILE, .help = "ibnetdiscover output; - is standard input" }),
+	  .examples = RK_EXAMPLES("ib import --live"), .run = ib_import },
 	{ .noun = "ib", .verb = "check", .summary = "judge the wiring against the design and against the fabric as accepted", .flags = RK_CMD_REMOTE, .list = true,
 	  .options = RK_ARGS({ .name = "fabric", .type = RK_ARG_FABRIC, .help = "which InfiniBand fabric, when there are several" },
 			     { .name = "live", .type = RK_ARG_NONE, .help = "look at the living fabric, whatever was imported" }),

@@ -133,8 +133,12 @@ static int check(struct rk_call *call, struct rk_err *err)
 	}
 	if (!rc)
 		rc = verdict(&found, call->strict, err);
+	if (!rc && !call->world->site->n_trays) {
+		rc = rk_err_set(err, RK_UNREACHABLE, "the store has no trays: nothing was checked");
+		rk_err_hint(err, "racksh site import FILE");
+	}
 	if (!rc && !found.n)
-		rk_out_note(call->out, "site %s: nothing found", call->world->site->name ? call->world->site->name : "(empty)");
+		rk_out_note(call->out, "site %s: nothing found", call->world->site->name);
 	free(found.items);
 	return rc;
 }

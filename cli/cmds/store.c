@@ -21,15 +21,22 @@ static int open_it(struct rk_call *call, bool write, struct opened *ret, struct 
 	return rc;
 }
 
-static int check(struct rk_call *call, struct rk_err *err)
+static int check_twin(struct rk_call *call, const char **ret_uri, struct rk_err *err)
 {
 	struct opened it CLEANUP_OPENED = { NULL, NULL };
 	int rc = open_it(call, false, &it, err);
 
+	*ret_uri = rc ? NULL : rk_store_uri(it.store);
+	return rc ? rc : rk_store_check(it.store, err);
+}
+
+static int check(struct rk_call *call, struct rk_err *err)
+{
+	const char *uri;
+	int rc = call->app->globals.sim ? check_twin(call, &uri, err) : rk_app_examine(call->app, call->arena, &uri, err);
+
 	if (!rc)
-		rc = rk_store_check(it.store, err);
-	if (!rc)
-		rk_out_note(call->out, "%s is sound", rk_store_uri(it.store));
+		rk_out_note(call->out, "%s is sound", uri);
 	return rc;
 }
 
@@ -76,7 +83,10 @@ static int migrate(struct rk_call *call, struct rk_err *err)
 }
 
 static const struct rk_command rows[] = {
-	{ .noun = "store", .verb = "check", .summary = "check the store's integrity", .flags = RK_CMD_NO_STORE, .examples = RK_EXAMPLES("store check"), .run = check },
+	{ .noun = "store", .verb = "check", .summary = "check the store's integrity", .flags = RK_CMD_NO_STORE,
+	  .description = "Looks at every page of the file, then for rows that contradict each other. Code 7: damaged, also when the file cannot be opened for it; code 6: it cannot "
+			 "be told, because there is no store, it cannot be read, or its server does not answer.",
+	  .examples = RK_EXAMPLES("store check"), .run = check },
 	{ .noun = "store", .verb = "backup", .summary = "copy the whole store into a file while it is in use", .flags = RK_CMD_NO_STORE,
 	  .description = "The copy is a store of its own, sqlite:FILE, also when the store is on a PostgreSQL server. It never goes over another file, and is whole or not there.",
 	  .args = RK_ARGS({ .name = "FILE", .type = RK_ARG_FILE, .required = true, .help = "new file" }), .run = backup },

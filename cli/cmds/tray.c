@@ -26,7 +26,7 @@ static void tray_row(struct rk_call *call, int index)
 	rk_cell_text(call->out, "cluster", c ? c->name : NULL);
 	rk_cell_text(call->out, "vm", c ? site->vms[t->vm].name : NULL);
 	rk_cell_text(call->out, "tenant", c ? site->tenants[c->tenant].name : NULL);
-	rk_cell_text(call->out, "reason", t->offline ? t->offline : t->faulty ? t->faulty : t->cordon);
+	rk_cell_text(call->out, "reason", t->offline ? t->offline : t->leak ? t->leak : t->faulty ? t->faulty : t->cordon);
 	rk_cell_text(call->out, "serial", t->serial);
 	rk_cell_text(call->out, "host_uri", t->libvirt_uri);
 }

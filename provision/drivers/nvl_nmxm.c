@@ -366,7 +366,14 @@ static void close_rack(void *state)
 	rk_rest_manager_close(&((struct rk_nmxm_rest *)state)->rest);
 }
 
-static const struct rk_nvl_ops ops = { nmxm_list, nmxm_create, nmxm_remove, nmxm_add, nmxm_drop, nmxm_health, rk_nvl_driver_free };
+/* NMX-M speaks for the domain; the switch trays behind it are not asked. */
+static int nmxm_switches(struct rk_nvl *nvl, int rack, struct rk_arena *arena, struct rk_nvl_switch **ret, size_t *ret_n, struct rk_err *err)
+{
+	(void)nvl, (void)rack, (void)arena, (void)ret, (void)ret_n;
+	return rk_err_set(err, RK_NOT_FOUND, "NMX-M is asked for partitions, not for switch trays");
+}
+
+static const struct rk_nvl_ops ops = { nmxm_list, nmxm_create, nmxm_remove, nmxm_add, nmxm_drop, nmxm_health, nmxm_switches, rk_nvl_driver_free };
 
 int rk_nvl_nmxm(const struct rk_driver_env *env, struct rk_nvl **ret, struct rk_err *err)
 {

@@ -288,7 +288,36 @@ static void close_rack(void *state)
 	rk_session_close(&((struct rk_nvos_rack *)state)->session);
 }
 
-static const struct rk_nvl_ops ops = { nvos_list, nvos_create, nvos_remove, nvos_add, nvos_drop, rk_nvos_health, rk_nvl_driver_free };
+/* A switch without one of the two commands tells less; one that cannot be asked at all is named. */
+static void ask_switch(struct rk_nvl_driver *nvos, int rack, size_t index, struct rk_arena *arena, struct rk_nvl_switch *ret)
+{
+	static const struct rk_nvos_args none;
+	RK_CLEANUP_ERR struct rk_err err = RK_ERR_INIT, ignored = RK_ERR_INIT;
+	const char *text;
+
+	ret->name = rk_ssh_host(rk_nvl_rack(nvos, rack)->nvlink.ssh[index], arena);
+	if (rk_nvos_show(nvos, rack, index, RK_NVOS_SHOW_VERSION, &none, arena, &text, &err))
+		ret->why = rk_arena_strdup(arena, err.message ? err.message : "no answer");
+	else
+		rk_nvos_version(text, arena, ret);
+	if (!ret->why && !rk_nvos_show(nvos, rack, index, RK_NVOS_SHOW_LOCATION, &none, arena, &text, &ignored))
+		rk_nvos_location(text, arena, ret);
+}
+
+static int nvos_switches(struct rk_nvl *nvl, int rack, struct rk_arena *arena, struct rk_nvl_switch **ret, size_t *ret_n, struct rk_err *err)
+{
+	struct rk_nvl_driver *nvos = (struct rk_nvl_driver *)nvl;
+	size_t n = rk_nvl_rack(nvos, rack)->nvlink.n_ssh;
+
+	*ret = rk_arena_array(arena, n, sizeof(**ret));
+	*ret_n = n;
+	rk_nvl_enter(nvos, rack);
+	for (size_t i = 0; i < n; i++)
+		ask_switch(nvos, rack, i, arena, &(*ret)[i]);
+	return rk_nvl_leave(nvos, rack, 0, err);
+}
+
+static const struct rk_nvl_ops ops = { nvos_list, nvos_create, nvos_remove, nvos_add, nvos_drop, rk_nvos_health, nvos_switches, rk_nvl_driver_free };
 
 int rk_nvl_nvos(const struct rk_driver_env *env, struct rk_nvl **ret, struct rk_err *err)
 {

@@ -14,6 +14,8 @@ static const char *const commands[RK_NVOS_DIALECTS][RK_NVOS_COMMANDS][RK_NVOS_WO
 		[RK_NVOS_SHOW_CLUSTER] = { "nv", "show", "cluster", "-o", "json", NULL },
 		[RK_NVOS_SHOW_APPS] = { "nv", "show", "cluster", "apps", "-o", "json", NULL },
 		[RK_NVOS_SHOW_UNSAVED] = { "nv", "config", "diff", "startup", "applied", "-o", "json", NULL },
+		[RK_NVOS_SHOW_VERSION] = { "nv", "show", "system", "version", "-o", "json", NULL },
+		[RK_NVOS_SHOW_LOCATION] = { "nv", "show", "platform", "chassis-location", "-o", "json", NULL },
 		[RK_NVOS_CREATE] = { "nv", "action", "create", "sdn", "partition", "{id}", "name", "{name}", "resiliency-mode", "{mode}", "mcast-limit", "{groups}", NULL },
 		[RK_NVOS_DELETE] = { "nv", "action", "delete", "sdn", "partition", "{id}", NULL },
 		[RK_NVOS_ADD] = { "nv", "action", "update", "sdn", "partition", "{id}", "uuid", "{uuid}", NULL },

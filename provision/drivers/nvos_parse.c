@@ -2,6 +2,7 @@
 
 #include <stdio.h>
 #include <string.h>
+#include <strings.h>
 
 #include "inventory/base/json.h"
 #include "inventory/base/str.h"
@@ -228,6 +229,41 @@ int rk_nvos_apps(const char *text, struct rk_err *err)
 	if (reason)
 		rk_str_add_escaped(&why, reason, strnlen(reason, 300));
 	return rk_err_set(err, RK_UNHEALTHY, "nmx-controller is not ok: %s", why.len ? why.text : "no reason given");
+}
+
+/* A short printable text; NULL for anything else, and for what NVOS writes when it does not know. */
+static const char *word(struct rk_arena *arena, const struct rk_jnode *node)
+{
+	const char *text = rk_jstr(node);
+	size_t n = text ? strlen(text) : 0;
+
+	if (!n || n > 64 || strcasecmp(text, "N/A") == 0)
+		return NULL;
+	for (size_t i = 0; i < n; i++)
+		if (text[i] <= ' ' || text[i] > '~')
+			return NULL;
+	return rk_arena_strdup(arena, text);
+}
+
+void rk_nvos_version(const char *text, struct rk_arena *arena, struct rk_nvl_switch *ret)
+{
+	RK_CLEANUP_JSON struct rk_json *json = NULL;
+
+	if (parse("version", text, &json, NULL) || !json)
+		return;
+	const char *image = word(arena, rk_jget(rk_json_root(json), "image"));
+	ret->version = image && rk_starts_with(image, "nvos-") ? image + 5 : image;
+}
+
+void rk_nvos_location(const char *text, struct rk_arena *arena, struct rk_nvl_switch *ret)
+{
+	RK_CLEANUP_JSON struct rk_json *json = NULL;
+	uint64_t slot;
+
+	if (parse("location", text, &json, NULL) || !json)
+		return;
+	ret->chassis = word(arena, rk_jget(rk_json_root(json), "chassis-sn"));
+	ret->slot = rk_ju64(rk_jget(rk_json_root(json), "slot-number"), &slot) && slot < 256 ? (int)slot : 0;
 }
 
 /* The difference is JSON of what differs, an array or object that names "cluster" somewhere, or {} or []. */

@@ -27,5 +27,8 @@ int rk_nvos_members(const char *text, long announced, struct rk_arena *arena, st
  * RK_NOT_FOUND: the controller is not installed here. */
 int rk_nvos_cluster(const char *text, struct rk_err *err);
 int rk_nvos_apps(const char *text, struct rk_err *err);
+/* `nv show system version -o json` and `nv show platform chassis-location -o json`: fill what they tell; what is no such answer tells nothing. */
+void rk_nvos_version(const char *text, struct rk_arena *arena, struct rk_nvl_switch *ret);
+void rk_nvos_location(const char *text, struct rk_arena *arena, struct rk_nvl_switch *ret);
 /* `nv config diff startup applied -o json`: is something of the cluster not saved? False, too, when that cannot be told. */
 bool rk_nvos_unsaved(const char *text);

@@ -84,6 +84,13 @@ static int nvl_health(struct rk_nvl *nvl, int rack, struct rk_arena *arena, cons
 	return to->ops->health(to, rack, arena, ret_where, err);
 }
 
+static int nvl_switches(struct rk_nvl *nvl, int rack, struct rk_arena *arena, struct rk_nvl_switch **ret, size_t *ret_n, struct rk_err *err)
+{
+	struct rk_nvl *to = nvl_for(nvl, rack);
+
+	return to->ops->switches(to, rack, arena, ret, ret_n, err);
+}
+
 static void nvl_free(struct rk_nvl *nvl)
 {
 	struct nvl_mux *mux = (struct nvl_mux *)nvl;
@@ -95,7 +102,7 @@ static void nvl_free(struct rk_nvl *nvl)
 	free(mux);
 }
 
-static const struct rk_nvl_ops nvl_mux_ops = { nvl_list, nvl_create, nvl_remove, nvl_add, nvl_drop, nvl_health, nvl_free };
+static const struct rk_nvl_ops nvl_mux_ops = { nvl_list, nvl_create, nvl_remove, nvl_add, nvl_drop, nvl_health, nvl_switches, nvl_free };
 
 /* No cluster has a '_' in its name. */
 #define TRAY_PREFIX "tray_"

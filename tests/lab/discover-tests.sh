@@ -22,11 +22,15 @@ start_lab
 check "forget the hosts" 0 forget_hosts
 check "import" 0 "$racksh" site import "$lab/site.json"
 check "discovery finds the racks as recorded" 3 "$racksh" site discover
-check "the fabric is accepted" 0 "$racksh" ib check --live
+check "the fabric is as designed" 0 "$racksh" ib check --live
+check "the subnet manager's host is asked, and the fabric accepted" 0 "$racksh" ib import --live
+check "what was kept is as designed" 0 "$racksh" ib check
 
 check "swap a tray" 0 swap_tray
 check "lose a GPU" 0 lose_gpu
 check "unlink a port" 0 tests/lab/lab fault "$lab" unlink r01-t09 2
+check "the fabric changed since it was accepted" 7 "$racksh" ib check --live
+says "the cable that is gone" "^lost +.*since the fabric was accepted"
 check "discovery contradicts the store" 7 "$racksh" site discover
 says "the swapped tray" "^r01-t05 +hardware +.* replace "
 says "the missing GPU" "^r01-t07 gpu 2 +present +yes +no +repair "

@@ -282,8 +282,117 @@ static void other_versions_and_another_hypervisor_are_told(void **state)
 	/* What was seen is kept, for placement. */
 	sim_must(rk_discover_apply(&f.w.world, &f.found, &applied, err));
 	assert_int_equal(applied, 2);
-	assert_string_equal(f.w.world.site->trays[0].versions, "{\"driver\":\"580.173.02\",\"hcaFirmware\":\"40.47.1026\"}");
+	assert_string_equal(f.w.world.site->trays[0].versions, "{\"driver\":\"580.173.02\",\"nvos\":\"25.02.2553\",\"hcaFirmware\":\"40.47.1026\"}");
 	assert_null(f.w.world.site->trays[1].versions);
+	close_fixture(&f);
+}
+
+/* Compares again what was read before, as the test has changed it. */
+static void judge(struct fixture *f)
+{
+	int trays[8];
+
+	for (int i = 0; i < 8; i++)
+		trays[i] = i;
+	free(rk_steal(&f->found.items));
+	rk_discover_compare(f->seen, trays, 8, f->w.arena, &f->found);
+}
+
+static void the_release_of_the_switches_is_expected_and_kept(void **state)
+{
+	struct fixture f;
+
+	(void)state;
+	open_fixture(&f, NULL);
+	settle(&f);
+	f.w.world.site->racks[0].versions = "{\"nvos\":\"25.02.9999\"}";
+	f.w.world.site->racks[1].versions = "{\"nvos\":\"25.02.2553\"}";
+	discover(&f, "r1-t01,r2-t01");
+	has(&f, "r1-sw1", "versions.nvos", "look", "expected");
+	has(&f, "r1-t01", "versions", "set", "was not known");
+	has(&f, "r2-t01", "versions", "set", "was not known");
+	only(&f, 3);
+	close_fixture(&f);
+}
+
+static void a_switch_or_tray_in_another_chassis_is_told(void **state)
+{
+	struct fixture f;
+
+	(void)state;
+	open_fixture(&f, NULL);
+	settle(&f);
+	discover(&f, "@all");
+	f.seen->racks[1].switches[0].chassis = "r1";
+	judge(&f);
+	has(&f, "r2-sw1", "chassis", "look", "rack r1 answers from this chassis, too");
+	only(&f, 1);
+	f.seen->racks[1].switches[0].chassis = "r2";
+	f.seen->trays[2].chassis = "elsewhere";
+	f.seen->racks[0].switches[0].slot = 3;
+	judge(&f);
+	has(&f, "r1-t03", "chassis", "look", "another chassis than the NVLink switch of rack r1");
+	has(&f, "r1-sw1", "slot", "look", "has for none");
+	only(&f, 2);
+	close_fixture(&f);
+}
+
+static void switches_that_do_not_say_where_they_are_are_unknown(void **state)
+{
+	struct fixture f;
+
+	(void)state;
+	open_fixture(&f, NULL);
+	settle(&f);
+	plant(&f, "nvl.switches@r2=fail:no route to host");
+	discover(&f, "@all");
+	has(&f, "r2", "nvlink", "unknown", "no route to host");
+	only(&f, 1);
+	assert_int_equal(f.found.unread, 1);
+	close_fixture(&f);
+}
+
+static struct rk_seen_device *device_of(struct fixture *f, int tray, const char *pci)
+{
+	for (size_t i = 0; i < f->seen->trays[tray].n_devices; i++)
+		if (rk_streq(f->seen->trays[tray].devices[i].pci, pci))
+			return &f->seen->trays[tray].devices[i];
+	fail_msg("no device %s", pci);
+	return NULL;
+}
+
+static void the_odd_one_out_of_huge_pages_and_drivers_is_told(void **state)
+{
+	struct fixture f;
+
+	(void)state;
+	open_fixture(&f, NULL);
+	settle(&f);
+	discover(&f, "@all");
+	f.seen->trays[6].huge_kib = 2048;
+	device_of(&f, 1, f.w.world.site->gpus[6].pci)->driver = "nvidia";
+	judge(&f);
+	has(&f, "r2-t03", "hugePages", "look", "another amount");
+	has(&f, "r1-t02 gpu 2", "driver", "look", "most GPUs of the tray");
+	only(&f, 2);
+	close_fixture(&f);
+}
+
+static void a_device_of_a_guest_that_the_host_drives_is_told(void **state)
+{
+	static struct rk_vm vm = { .name = "a-01", .state = RK_VM_RUNNING };
+	struct fixture f;
+
+	(void)state;
+	open_fixture(&f, NULL);
+	settle(&f);
+	discover(&f, "@all");
+	f.w.world.site->vms = &vm;
+	f.w.world.site->trays[0].vm = 0;
+	device_of(&f, 0, f.w.world.site->hcas[1].pci)->driver = "mlx5_core";
+	judge(&f);
+	has(&f, "r1-t01 rail 1", "driver", "look", "VM a-01 is to have it");
+	only(&f, 1);
 	close_fixture(&f);
 }
 
@@ -372,6 +481,11 @@ int main(void)
 		cmocka_unit_test(a_host_that_is_silent_leaves_the_switch_as_witness),
 		cmocka_unit_test(everything_silent_is_said_and_proposes_nothing),
 		cmocka_unit_test(other_versions_and_another_hypervisor_are_told),
+		cmocka_unit_test(the_release_of_the_switches_is_expected_and_kept),
+		cmocka_unit_test(a_switch_or_tray_in_another_chassis_is_told),
+		cmocka_unit_test(switches_that_do_not_say_where_they_are_are_unknown),
+		cmocka_unit_test(the_odd_one_out_of_huge_pages_and_drivers_is_told),
+		cmocka_unit_test(a_device_of_a_guest_that_the_host_drives_is_told),
 		cmocka_unit_test(host_records_are_taken_as_far_as_they_are_certain),
 		cmocka_unit_test(node_devices_are_read_as_libvirt_writes_them),
 		cmocka_unit_test(any_cut_of_an_answer_is_survived),

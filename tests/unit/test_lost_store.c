@@ -6,10 +6,13 @@
 
 #include <cmocka.h>
 
+#include <pthread.h>
+
 #include "inventory/db.h"
 #include "provision/cluster.h"
 #include "tests/contract/pg.h"
 #include "tests/contract/sim_world.h"
+#include "tests/contract/store_writes.h"
 
 /* The server of the store goes away while a cluster is being built. When it is back, the operation is finished: nothing is lost, nothing done twice. */
 
@@ -95,9 +98,163 @@ static void a_server_lost_at_any_time_leaves_an_operation_that_can_be_finished(v
 	}
 }
 
+/* ---- the connection is cut in the middle of a write ----------------------------------------------------------------------------------------- */
+
+static int with_store(const char *uri, int (*change)(struct rk_store *store, struct rk_err *err), struct rk_err *err)
+{
+	RK_CLEANUP_STORE struct rk_store *store = NULL;
+	int rc = rk_store_open(uri, RK_STORE_WRITE, &writes_actor, &store, err);
+
+	return rc ? rc : change(store, err);
+}
+
+static int lost_import(const char *uri, struct rk_err *err) { return with_store(uri, do_import, err); }
+static int lost_cluster(const char *uri, struct rk_err *err) { return with_store(uri, do_cluster, err); }
+static int lost_journal(const char *uri, struct rk_err *err) { return with_store(uri, do_journal, err); }
+static int lost_step(const char *uri, struct rk_err *err) { return with_store(uri, do_step, err); }
+static int lost_fabric(const char *uri, struct rk_err *err) { return with_store(uri, do_fabric, err); }
+
+static char backup_path[80];
+
+static int lost_backup(const char *uri, struct rk_err *err)
+{
+	RK_CLEANUP_STORE struct rk_store *store = NULL;
+	int rc = rk_store_open(uri, RK_STORE_READ, &writes_actor, &store, err);
+
+	unlink(backup_path);
+	return rc ? rc : rk_store_backup(store, backup_path, err);
+}
+
+/* From a store of its own into the one on the server, which then is an empty one. */
+static int lost_copy(const char *uri, struct rk_err *err)
+{
+	RK_CLEANUP_STORE struct rk_store *from = NULL, *to = NULL;
+
+	assert_int_equal(rk_store_open("mem:", RK_STORE_WRITE, &writes_actor, &from, NULL), 0);
+	fill_store(from);
+	int rc = rk_store_open(uri, RK_STORE_WRITE, &writes_actor, &to, err);
+	return rc ? rc : rk_store_copy(from, to, err);
+}
+
+static int lost_migration(const char *uri, struct rk_err *err)
+{
+	RK_CLEANUP_STORE struct rk_store *store = NULL;
+	int from, to, rc = rk_store_open(uri, RK_STORE_WRITE, &writes_actor, &store, err);
+
+	return rc ? rc : rk_store_migrate(store, &from, &to, err);
+}
+
+static const struct {
+	const char *name;
+	int (*run)(const char *uri, struct rk_err *err);
+	enum { FILLED, EMPTY, OLD } start;
+} lost_writes[] = {
+	{ "import", lost_import, FILLED }, { "a cluster", lost_cluster, FILLED }, { "the journal", lost_journal, FILLED }, { "a step", lost_step, FILLED },
+	{ "a fabric", lost_fabric, FILLED }, { "backup", lost_backup, FILLED }, { "copy", lost_copy, EMPTY }, { "migrate", lost_migration, OLD },
+};
+
+/* A store in a schema of its own. */
+static char *server_store(int start)
+{
+	static int made;
+	char *schema RK_CLEANUP_FREE = rk_xasprintf("CREATE SCHEMA w%d", ++made), *uri = rk_xasprintf("%s&options=-csearch_path%%3Dw%d", pg.uri, made);
+	RK_CLEANUP_STORE struct rk_store *store = NULL;
+	RK_CLEANUP_DB struct rk_db *db = NULL;
+
+	sim_must(rk_db_open(pg.uri, true, &db, err));
+	sim_must(rk_db_query(db, schema, NULL, 0, NULL, NULL, err));
+	if (start == OLD)
+		load_older_store(uri);
+	if (start != FILLED)
+		return uri;
+	sim_must(rk_store_open(uri, RK_STORE_WRITE, &writes_actor, &store, err));
+	fill_store(store);
+	return uri;
+}
+
+struct cutter {
+	struct rk_db *db; /* its own connection, which it does not cut */
+	useconds_t delay_us;
+};
+
+static void *cut_others(void *ctx)
+{
+	struct cutter *c = ctx;
+
+	usleep(c->delay_us);
+	rk_db_query(c->db, "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE pid <> pg_backend_pid() AND backend_type = 'client backend'", NULL, 0, NULL, NULL,
+		    NULL);
+	return NULL;
+}
+
+/* What is in a store; of one that is empty or of an older schema: which. */
+static char *state_of(const char *uri)
+{
+	RK_CLEANUP_STORE struct rk_store *store = NULL;
+
+	sim_must(rk_store_open(uri, RK_STORE_READ, &writes_actor, &store, err));
+	if (rk_store_schema(store) != rk_store_newest_schema())
+		return rk_xasprintf("schema %d", rk_store_schema(store));
+	return store_content(uri);
+}
+
+/* True when the cut came too late. */
+static bool cut_once(size_t w, useconds_t delay_us, const char *done)
+{
+	char *uri RK_CLEANUP_FREE = server_store(lost_writes[w].start), *before RK_CLEANUP_FREE = state_of(uri);
+	RK_CLEANUP_ERR struct rk_err said = RK_ERR_INIT, again = RK_ERR_INIT;
+	RK_CLEANUP_DB struct rk_db *db = NULL;
+	struct cutter cutter = { .delay_us = delay_us };
+	pthread_t thread;
+
+	sim_must(rk_db_open(pg.uri, true, &db, err));
+	cutter.db = db;
+	assert_int_equal(pthread_create(&thread, NULL, cut_others, &cutter), 0);
+	int rc = lost_writes[w].run(uri, &said);
+	pthread_join(thread, NULL);
+	if (!rc)
+		return true;
+	if (rc != RK_UNREACHABLE || !said.message || !said.hint)
+		fail_msg("%s cut after %u us: class %d, \"%s\", hint \"%s\"", lost_writes[w].name, (unsigned)delay_us, rc, said.message ? said.message : "", said.hint ? said.hint : "");
+	if (lost_writes[w].run == lost_backup)
+		assert_int_equal(access(backup_path, F_OK), -1);
+	/* All of it or nothing; what did not happen can be done now. */
+	char *after RK_CLEANUP_FREE = state_of(uri);
+	if (strcmp(after, done) == 0)
+		return false;
+	assert_string_equal(after, before);
+	if (lost_writes[w].run(uri, &again))
+		fail_msg("%s, again after a cut: %s", lost_writes[w].name, again.message);
+	return false;
+}
+
+static void a_connection_cut_in_any_write_leaves_all_or_nothing(void **state)
+{
+	(void)state;
+	if (!pg.uri) {
+		skip();
+		return;
+	}
+	snprintf(backup_path, sizeof(backup_path), "/tmp/racksh-lost-%ld.db", (long)getpid());
+	for (size_t w = 0; w < RK_ARRAY_SIZE(lost_writes); w++) {
+		char *uri RK_CLEANUP_FREE = server_store(lost_writes[w].start);
+		sim_must(lost_writes[w].run(uri, err));
+		char *done RK_CLEANUP_FREE = state_of(uri);
+		int cuts = 0;
+		for (useconds_t delay = 1000; delay < 40000; delay *= 2)
+			cuts += !cut_once(w, delay, done);
+		if (!cuts)
+			print_message("%s was never cut\n", lost_writes[w].name);
+	}
+	unlink(backup_path);
+}
+
 int main(void)
 {
-	const struct CMUnitTest tests[] = { cmocka_unit_test(a_server_lost_at_any_time_leaves_an_operation_that_can_be_finished) };
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(a_server_lost_at_any_time_leaves_an_operation_that_can_be_finished),
+		cmocka_unit_test(a_connection_cut_in_any_write_leaves_all_or_nothing),
+	};
 
 #ifdef RK_WITH_LIBPQ
 	pg_start(&pg);

@@ -206,6 +206,10 @@ static int run(void *ctx, const char *target, const char *const *argv, const cha
 		action(f, argv, &result->out);
 		if (f->fault == CUT)
 			return rk_err_set(err, RK_UNREACHABLE, "the connection broke; whether the command ran is not known");
+	} else if (strcmp(argv[2], "system") == 0) {
+		rk_str_addf(&result->out, "{\"image\":\"nvos-25.02.%s\"}\n", target + strlen(target) - 1);
+	} else if (strcmp(argv[2], "platform") == 0) {
+		rk_str_add(&result->out, f->fault == ODD ? "Error: The requested item does not exist.\n" : "{\"slot-number\":9,\"chassis-sn\":\"SN1\"}\n");
 	} else if (strcmp(argv[1], "config") == 0) {
 		rk_str_add(&result->out, f->fault == UNSAVED ? "[{\"set\":{\"cluster\":{\"state\":\"enabled\"}}}]\n" : "Error: unknown command\n");
 	} else if (strcmp(argv[2], "cluster") == 0 && strcmp(argv[3], "apps") == 0) {
@@ -510,6 +514,29 @@ static void racks_with_other_drivers_are_served_side_by_side(void **state)
 	rk_site_free(again);
 }
 
+static void every_switch_tray_says_what_it_runs_and_where_it_sits(void **state)
+{
+	struct rk_arena *arena RK_CLEANUP_ARENA = rk_arena_new();
+	struct fake *f = *state;
+	struct rk_nvl_switch *s;
+	size_t n;
+
+	f->dead = "admin@sw2";
+	assert_int_equal(f->bench.nvl->ops->switches(f->bench.nvl, 0, arena, &s, &n, NULL), 0);
+	assert_int_equal(n, 3);
+	assert_string_equal(s[0].name, "sw1");
+	assert_string_equal(s[0].version, "25.02.1");
+	assert_string_equal(s[0].chassis, "SN1");
+	assert_non_null(strstr(s[1].why, "no route to host"));
+	assert_null(s[1].version);
+	assert_null(s[2].why);
+	assert_string_equal(s[2].version, "25.02.3");
+	f->fault = ODD; /* an older release that does not know its place */
+	assert_int_equal(f->bench.nvl->ops->switches(f->bench.nvl, 0, arena, &s, &n, NULL), 0);
+	assert_null(s[0].why);
+	assert_null(s[0].chassis);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -523,6 +550,7 @@ int main(void)
 		cmocka_unit_test_setup_teardown(a_controller_whose_switch_is_down_is_named_by_its_switch, start_three, stop),
 		cmocka_unit_test_setup_teardown(multicast_groups_are_budgeted_per_domain, start, stop),
 		cmocka_unit_test_setup_teardown(racks_with_other_drivers_are_served_side_by_side, start, stop),
+		cmocka_unit_test_setup_teardown(every_switch_tray_says_what_it_runs_and_where_it_sits, start_three, stop),
 		cmocka_unit_test_setup_teardown(an_older_release_is_spoken_to_in_its_own_way, start, stop),
 	};
 

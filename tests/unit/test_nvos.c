@@ -145,6 +145,27 @@ static void the_state_of_the_controller_is_judged(void **state)
 	assert_int_equal(rk_nvos_apps("{\"nmx-telemetry\":{\"status\":\"ok\"}}", NULL), RK_NOT_FOUND);
 }
 
+static void what_a_switch_says_of_itself_is_read_or_left_out(void **state)
+{
+	struct rk_arena *arena RK_CLEANUP_ARENA = rk_arena_new();
+	struct rk_nvl_switch s = { 0 }, odd = { 0 };
+
+	(void)state;
+	rk_nvos_version("NVOS switch\n{\"build-date\":\"Mon May 30 2022\",\"image\":\"nvos-25.02.2553\",\"kernel\":\"5.10.0\"}\n", arena, &s);
+	rk_nvos_location("{\"tray-index\":0,\"slot-number\":\"9\",\"chassis-sn\":\"1820725000001\",\"topology-id\":\"GB300 NVL72\"}", arena, &s);
+	assert_string_equal(s.version, "25.02.2553");
+	assert_string_equal(s.chassis, "1820725000001");
+	assert_int_equal(s.slot, 9);
+	rk_nvos_version("{\"image\":\"two words\"}", arena, &odd);
+	rk_nvos_location("{\"slot-number\":7000,\"chassis-sn\":\"N/A\"}", arena, &odd);
+	rk_nvos_version("null", arena, &odd);
+	rk_nvos_version("Error: nothing", arena, &odd);
+	rk_nvos_location("{\"chassis-sn\":", arena, &odd);
+	assert_null(odd.version);
+	assert_null(odd.chassis);
+	assert_int_equal(odd.slot, 0);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -155,6 +176,7 @@ int main(void)
 		cmocka_unit_test(empty_bodies_are_no_partitions_and_garbage_is_unknown),
 		cmocka_unit_test(answers_are_told_apart),
 		cmocka_unit_test(the_state_of_the_controller_is_judged),
+		cmocka_unit_test(what_a_switch_says_of_itself_is_read_or_left_out),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -13,6 +13,7 @@
 #include <unistd.h>
 
 #include "inventory/base/file.h"
+#include "inventory/store_impl.h"
 #include "inventory/topology.h"
 #include "tests/contract/pg.h"
 #include "tests/contract/store_site.h"
@@ -153,6 +154,37 @@ static void damage_is_found_and_said(void **state)
 	assert_non_null(strstr(err.message, "damaged"));
 	assert_non_null(err.hint);
 	rk_store_close(half);
+}
+
+/* A check gives a verdict on whatever is there: sound, damaged, or cannot be told. */
+static void a_store_too_damaged_to_open_is_still_judged(void **state)
+{
+	char *uri RK_CLEANUP_FREE = uri_of("judged.db"), *none RK_CLEANUP_FREE = uri_of("judged-none.db"), *old RK_CLEANUP_FREE = uri_of("judged-old.db");
+	char *place RK_CLEANUP_FREE = rk_xasprintf("sqlite:%s", folder), *server RK_CLEANUP_FREE = rk_xasprintf("postgresql:///x?host=%s/none", folder);
+	const char *path = uri + strlen("sqlite:");
+	RK_CLEANUP_DB struct rk_db *db = NULL;
+	struct stat st;
+
+	(void)state;
+	make_site(uri);
+	must(rk_store_examine(uri, &err));
+	assert_int_equal(stat(path, &st), 0);
+	harm(path, st.st_size / 2 / 4096 * 4096, 4 * 4096);
+	refused(rk_store_examine(uri, &err), RK_UNHEALTHY, "is damaged");
+	harm(path, st.st_size / 4, 0);
+	refused(rk_store_examine(uri, &err), RK_UNHEALTHY, "damaged");
+	harm(path, 0, 4096);
+	refused(rk_store_examine(uri, &err), RK_UNHEALTHY, "is damaged");
+	harm(path, 50, 0);
+	refused(rk_store_examine(uri, &err), RK_UNHEALTHY, "damaged");
+	refused(rk_store_examine(none, &err), RK_UNREACHABLE, "there is no store");
+	refused(rk_store_examine(place, &err), RK_UNREACHABLE, "cannot open");
+	must(rk_db_open(old, true, &db, &err));
+	must(rk_store_apply_schema(db, 1, &err));
+	refused(rk_store_examine(old, &err), RK_UNREACHABLE, "has schema 1");
+#ifdef RK_WITH_LIBPQ
+	refused(rk_store_examine(server, &err), RK_UNREACHABLE, "");
+#endif
 }
 
 /* Runs a function as an ordinary user (the permissions of root hide what is tested); its exit code is the result. */
@@ -414,6 +446,7 @@ int main(void)
 		cmocka_unit_test(several_first_changes_at_once_make_one_store),
 		cmocka_unit_test(other_files_are_not_taken_for_a_store),
 		cmocka_unit_test(damage_is_found_and_said),
+		cmocka_unit_test(a_store_too_damaged_to_open_is_still_judged),
 		cmocka_unit_test(a_read_only_folder_can_be_read_and_says_why_it_cannot_be_written),
 		cmocka_unit_test(what_was_committed_survives_sudden_death),
 		cmocka_unit_test(a_full_disk_is_said_and_loses_nothing),

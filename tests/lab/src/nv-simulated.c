@@ -301,7 +301,16 @@ static int show_chassis(struct nv *nv, char **words, int n)
 	(void)nv;
 	(void)words;
 	(void)n;
-	puts("{\n  \"chassis-serial-number\": \"1820725000001\",\n  \"slot-number\": 9,\n  \"tray-index\": 0\n}");
+	puts("{\n  \"chassis-sn\": \"1820725000001\",\n  \"slot-number\": 9,\n  \"topology-id\": \"GB300 NVL72\",\n  \"tray-index\": 0\n}");
+	return 0;
+}
+
+static int show_version(struct nv *nv, char **words, int n)
+{
+	(void)nv;
+	(void)words;
+	(void)n;
+	puts("{\n  \"build-date\": \"simulated\",\n  \"image\": \"nvos-25.02.2553\",\n  \"kernel\": \"simulated\"\n}");
 	return 0;
 }
 
@@ -489,6 +498,7 @@ static const struct command {
 	{ "nv show cluster", true, show_cluster },
 	{ "nv show cluster apps", true, show_apps },
 	{ "nv show platform chassis-location", true, show_chassis },
+	{ "nv show system version", true, show_version },
 	{ "nv action create sdn partition # ...", false, create },
 	{ "nv action delete sdn partition #", false, delete },
 	{ "nv action update sdn partition # ? *", false, add },

@@ -1,0 +1,71 @@
+#include <stdio.h>
+
+#include "inventory/base/str.h"
+#include "inventory/store_impl.h"
+
+/* What is said of trays and racks beside the inventory, and survives an import: cordons, faults, leaks, coolant, versions. */
+
+static const char tray_sql[] = "SELECT COUNT(*) FROM trays WHERE name = ?";
+static const char rack_sql[] = "SELECT COUNT(*) FROM racks WHERE name = ?";
+
+static int write_mark(struct rk_store *store, const char *kind, const char *name, const char *mark, const char *reason, struct rk_err *err)
+{
+	if (!reason)
+		return rk_db_exec(store->db, err, "DELETE FROM marks WHERE kind = ? AND name = ? AND mark = ?", RK_DB_S(kind), RK_DB_S(name), RK_DB_S(mark));
+	return rk_db_exec(store->db, err,
+			  "INSERT INTO marks (kind, name, mark, reason, actor, at_ms) VALUES (?, ?, ?, ?, ?, ?) ON CONFLICT (kind, name, mark)"
+			  " DO UPDATE SET reason = excluded.reason, actor = excluded.actor, at_ms = excluded.at_ms",
+			  RK_DB_S(kind), RK_DB_S(name), RK_DB_S(mark), RK_DB_S(reason), RK_DB_S(store->by), RK_DB_I(rk_store_now_ms()));
+}
+
+static int set_mark(struct rk_store *store, const char *kind, const char *name, const char *mark, const char *reason, struct rk_err *err)
+{
+	bool own;
+	int rc = rk_store_join(store, &own, err);
+
+	if (!rc) {
+		rk_store_what(store, "%s %s %s %s", kind, reason ? "marked" : "no longer", mark, name);
+		rc = rk_store_need(store, kind, *kind == 't' ? tray_sql : rack_sql, name, err);
+	}
+	if (!rc)
+		rc = write_mark(store, kind, name, mark, reason, err);
+	return rk_store_part(store, own, rc, err);
+}
+
+int rk_store_set_tray_cordon(struct rk_store *store, const char *tray, const char *reason, struct rk_err *err)
+{
+	return set_mark(store, "tray", tray, "cordon", reason, err);
+}
+
+int rk_store_set_rack_cordon(struct rk_store *store, const char *rack, const char *reason, struct rk_err *err)
+{
+	return set_mark(store, "rack", rack, "cordon", reason, err);
+}
+
+int rk_store_set_tray_faulty(struct rk_store *store, const char *tray, const char *reason, struct rk_err *err)
+{
+	return set_mark(store, "tray", tray, "faulty", reason, err);
+}
+
+int rk_store_set_tray_offline(struct rk_store *store, const char *tray, const char *reason, struct rk_err *err)
+{
+	return set_mark(store, "tray", tray, "offline", reason, err);
+}
+
+int rk_store_set_tray_leak(struct rk_store *store, const char *tray, const char *what, struct rk_err *err)
+{
+	return set_mark(store, "tray", tray, "leak", what, err);
+}
+
+int rk_store_set_rack_coolant(struct rk_store *store, const char *rack, double supply_c, double flow_lpm, struct rk_err *err)
+{
+	char text[64];
+
+	snprintf(text, sizeof(text), "%.17g %.17g", supply_c, flow_lpm);
+	return set_mark(store, "rack", rack, "coolant", supply_c > 0 ? text : NULL, err);
+}
+
+int rk_store_set_tray_versions(struct rk_store *store, const char *tray, const char *versions, struct rk_err *err)
+{
+	return set_mark(store, "tray", tray, "versions", versions, err);
+}
