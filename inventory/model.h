@@ -208,6 +208,12 @@ struct rk_network {
 	size_t n_dns;
 };
 
+/* A site that names neither a bridge nor a macvtap device has user networking, whether it says so or not. */
+static inline bool rk_network_is_user(const struct rk_network *network)
+{
+	return network->user || (!network->bridge && !network->macvtap);
+}
+
 struct rk_hypervisor {           /* declared in the site file; on a live tray what libvirt answers wins */
 	const char *libvirt, *qemu, *arch;
 	int page_kib;

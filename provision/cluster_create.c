@@ -12,7 +12,7 @@ void rk_vm_row_on(const struct rk_site *site, int tray, struct rk_vm_row *ret)
 	const struct rk_tray *t = &site->trays[tray];
 
 	*ret = (struct rk_vm_row){ .vm = { .tray = t->name, .generation = 1, .n_gpu_guids = (size_t)t->n_gpus, .n_port_guids = (size_t)t->n_hcas } };
-	ret->vm.ssh_port = site->network.user ? SSH_PORT_USER : SSH_PORT;
+	ret->vm.ssh_port = rk_network_is_user(&site->network) ? SSH_PORT_USER : SSH_PORT;
 	ret->vm.gpu_guids = ret->gpus;
 	ret->vm.port_guids = ret->ports;
 	for (int g = 0; g < t->n_gpus; g++)

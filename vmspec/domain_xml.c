@@ -80,7 +80,7 @@ void rk_domain_network(struct rk_domain *d, const char *queues)
 	const struct rk_network *net = &d->in->site->network;
 	rk_xnode *nic;
 
-	if (net->user || (!net->bridge && !net->macvtap)) {
+	if (rk_network_is_user(net)) {
 		user_network(d);
 		return;
 	}
@@ -152,7 +152,7 @@ static int check(const struct rk_vm_input *in, const struct rk_hostcaps *caps, s
 		return rk_err_set(err, RK_INVALID, "image \"%s\" is for %s, tray %s is %s", in->image->name, in->image->arch, tray, caps->arch);
 	if (!plain(in->mac))
 		return rk_err_set(err, RK_INVALID, "VM \"%s\" has no usable MAC address", in->vm);
-	if (in->site->network.user && !plain(in->address))
+	if (rk_network_is_user(&in->site->network) && !plain(in->address))
 		return rk_err_set(err, RK_INVALID, "VM \"%s\" has no usable address for user networking", in->vm);
 	if (!caps->kvm && !in->size->emulated)
 		return rk_err_set(err, RK_INVALID, "size \"%s\" needs KVM, which tray %s does not offer", in->size->name, tray);

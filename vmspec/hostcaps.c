@@ -173,7 +173,7 @@ int rk_hostcaps_check_variant(const struct rk_hostcaps *caps, const struct rk_si
 static int refuse(const struct rk_hostcaps *caps, const struct rk_size *size, const char *missing, struct rk_err *err)
 {
 	unsigned long libvirt, qemu;
-	char a[32], b[32];
+	char a[32], b[32], c[32];
 
 	rk_version_text(caps->libvirt, a);
 	rk_version_text(caps->qemu, b);
@@ -181,7 +181,11 @@ static int refuse(const struct rk_hostcaps *caps, const struct rk_size *size, co
 	rk_size_needs(size, &libvirt, &qemu);
 	rk_version_text(libvirt, a);
 	rk_version_text(qemu, b);
-	rk_err_hint(err, "the size needs libvirt %s and QEMU %s or later on the tray, and a kernel with iommufd", a, b);
+	rk_version_text(caps->client, c);
+	bool is_daemon = caps->client && caps->libvirt < libvirt; /* not to be looked for in the library, which has a version of its own */
+	rk_err_hint(err, "the size needs libvirt %s and QEMU %s or later on the tray, and a kernel with iommufd%s%s%s", a, b,
+		    is_daemon ? "; libvirt means the tray's daemon: the client library here, " : "", is_daemon ? c : "",
+		    is_daemon ? ", hands the domain on as it is" : "");
 	return RK_INVALID;
 }
 

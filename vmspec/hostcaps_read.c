@@ -94,6 +94,11 @@ const char *rk_hostcaps_difference(const struct rk_hostcaps *declared, const str
 	rk_version_text(probed->libvirt, a);
 	rk_version_text(declared->libvirt, b);
 	differs(&out, "libvirt", a, b);
+	/* Who upgraded only one of the two sees which one. */
+	if (out.len && probed->client && probed->client != probed->libvirt) {
+		rk_version_text(probed->client, a);
+		rk_str_addf(&out, " (the tray's daemon; the client library is %s)", a);
+	}
 	rk_version_text(probed->qemu, a);
 	rk_version_text(declared->qemu, b);
 	differs(&out, "QEMU", a, b);

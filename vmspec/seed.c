@@ -227,7 +227,7 @@ void rk_seed_of_site(struct rk_seed_input *in, const struct rk_site *site)
 		rk_parse_u64(slash + 1, &length);
 	in->gateway = net->gateway;
 	in->prefix_length = (int)length;
-	in->user_network = net->user;
+	in->user_network = rk_network_is_user(net);
 	in->dns = net->dns;
 	in->n_dns = net->n_dns;
 }

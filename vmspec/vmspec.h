@@ -73,7 +73,8 @@ void rk_spec_write(const struct rk_spec *spec, struct rk_str *out); /* JSON, def
 
 /* What a tray's hypervisor can do: declared in the site file, or probed (provision/hv.h). Versions as libvirt counts: 1000000*a+1000*b+c. */
 struct rk_hostcaps {
-	unsigned long libvirt, qemu;
+	unsigned long libvirt, qemu;      /* the daemon on the tray and its hypervisor: these decide what can be expressed */
+	unsigned long client;             /* libvirt's library in this process, 0: none was used. It hands XML on as it is, so it decides nothing */
 	const char *arch;                 /* "aarch64", "x86_64" */
 	int page_kib;
 	bool kvm;

@@ -3,6 +3,17 @@
 
 #include "provision/drivers/hv_libvirt_impl.h"
 
+static void trace_versions(struct rk_libvirt *lv, int tray, const struct rk_hostcaps *caps)
+{
+	char daemon[32], client[32], qemu[32];
+
+	rk_version_text(caps->libvirt, daemon);
+	rk_version_text(caps->client, client);
+	rk_version_text(caps->qemu, qemu);
+	char *text RK_CLEANUP_FREE = rk_xasprintf("daemon %s, client library %s, hypervisor %s", daemon, client, qemu);
+	rk_lv_trace(lv, tray, "versions", text);
+}
+
 int rk_lv_probe(struct rk_hv *hv, int tray, struct rk_arena *arena, struct rk_hostcaps *ret, struct rk_err *err)
 {
 	struct rk_libvirt *lv = (struct rk_libvirt *)hv;
@@ -17,9 +28,12 @@ int rk_lv_probe(struct rk_hv *hv, int tray, struct rk_arena *arena, struct rk_ho
 		return rk_lv_leave(hv, tray, rk_lv_failed(lv, tray, "reading the capabilities", err));
 	if (virConnectGetVersion(conn, &caps.qemu) != 0)
 		caps.qemu = 0;
+	if (virGetVersion(&caps.client, NULL, NULL) != 0)
+		caps.client = 0;
 	rc = rk_hostcaps_read(xml, arena, &caps, err);
 	if (rc)
 		return rk_lv_leave(hv, tray, rc);
+	trace_versions(lv, tray, &caps);
 	/* Domain capabilities for type kvm exist only where KVM can be used. */
 	char *kvm RK_CLEANUP_FREE = virConnectGetDomainCapabilities(conn, NULL, caps.arch, NULL, "kvm", 0);
 	char *any RK_CLEANUP_FREE = kvm ? NULL : virConnectGetDomainCapabilities(conn, NULL, caps.arch, NULL, NULL, 0);

@@ -46,6 +46,32 @@ static void debian_12_is_refused_for_the_full_size_and_takes_the_lab_size(void *
 	bench_end(&b);
 }
 
+/* Elements are a matter of the daemon, which parses the XML; the library of this process only sends it. */
+static void an_old_client_library_refuses_nothing_and_a_new_one_makes_up_for_nothing(void **state)
+{
+	struct bench b;
+
+	(void)state;
+	bench_init(&b, "nd128isr-gb300-v6");
+	b.caps.client = 9000000;
+	assert_int_equal(render(&b), 0);
+	bench_end(&b);
+	bench_init(&b, "nd128isr-gb300-v6");
+	b.caps.libvirt = 12006000;
+	b.caps.client = 12008000;
+	assert_int_equal(render(&b), RK_INVALID);
+	assert_has(b.err.message, "libvirt 12.6.0 with QEMU 11.1.3 cannot express");
+	assert_has(b.err.message, "<iommu><driver accel> needs libvirt 12.7.0");
+	assert_has(b.err.hint, "libvirt means the tray's daemon: the client library here, 12.8.0, hands the domain on as it is");
+	bench_end(&b);
+	bench_init(&b, "nd128isr-gb300-v6");
+	b.caps.qemu = 10000000;
+	b.caps.client = 12008000;
+	assert_int_equal(render(&b), RK_INVALID);
+	assert_null(strstr(b.err.hint, "client library")); /* it is QEMU that is too old */
+	bench_end(&b);
+}
+
 /* Every element of the matrix is met from its first version on, and refused one version before, by libvirt and by QEMU. */
 static void each_element_is_refused_just_below_its_first_version(void **state)
 {
@@ -183,6 +209,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(optional_element_is_left_out_on_an_older_qemu),
 		cmocka_unit_test(debian_12_is_refused_for_the_full_size_and_takes_the_lab_size),
+		cmocka_unit_test(an_old_client_library_refuses_nothing_and_a_new_one_makes_up_for_nothing),
 		cmocka_unit_test(each_element_is_refused_just_below_its_first_version),
 		cmocka_unit_test(a_size_for_another_rack_kind_is_refused),
 		cmocka_unit_test(huge_pages_are_of_a_size_that_the_host_has),

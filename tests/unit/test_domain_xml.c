@@ -86,6 +86,10 @@ static void each_kind_of_network_gives_the_first_interface(void **state)
 		assert_int_equal(render(&b), 0);
 		assert_has(rk_str_text(&b.xml), cases[i / 2].found);
 		assert_null(strstr(rk_str_text(&b.xml), cases[i / 2].absent));
+		/* The guest's own addresses have to be of the network that it is on. */
+		struct rk_seed_input seed = { 0 };
+		rk_seed_of_site(&seed, &b.site);
+		assert_int_equal(seed.user_network, strstr(cases[i / 2].found, "hostfwd") != NULL);
 		bench_end(&b);
 	}
 }

@@ -86,6 +86,24 @@ static void every_difference_to_the_site_file_is_named(void **state)
 			    "site file says aarch64; pages of 4 KiB where the site file says 64");
 }
 
+/* The library only carries the XML: it makes no difference to the host, and is named where it could be taken for the daemon. */
+static void the_client_library_is_told_from_the_daemon(void **state)
+{
+	struct rk_arena *arena RK_CLEANUP_ARENA = rk_arena_new();
+	const struct rk_hostcaps declared = { .libvirt = 12008000, .qemu = 11001003, .arch = "aarch64", .page_kib = 64 };
+	struct rk_hostcaps found = declared;
+
+	(void)state;
+	found.client = 9000000;
+	assert_null(rk_hostcaps_difference(&declared, &found, arena));
+	found.libvirt = 10000000;
+	found.client = 12008000;
+	assert_string_equal(rk_hostcaps_difference(&declared, &found, arena),
+			    "libvirt 10.0.0 where the site file says 12.8.0 (the tray's daemon; the client library is 12.8.0)");
+	found.client = found.libvirt;
+	assert_string_equal(rk_hostcaps_difference(&declared, &found, arena), "libvirt 10.0.0 where the site file says 12.8.0");
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -93,6 +111,7 @@ int main(void)
 		cmocka_unit_test(a_host_without_a_topology_says_nothing_of_huge_pages),
 		cmocka_unit_test(vfio_and_iommufd_are_values_and_not_words),
 		cmocka_unit_test(every_difference_to_the_site_file_is_named),
+		cmocka_unit_test(the_client_library_is_told_from_the_daemon),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

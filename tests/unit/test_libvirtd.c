@@ -270,7 +270,7 @@ static void start_guest(struct fixture *f, const char *vm, const char *arch, con
 	};
 
 	OK(hv->ops->probe(hv, 0, f->arena, &caps, err));
-	assert_true(caps.probed && caps.libvirt >= 9000000 && caps.qemu > 0);
+	assert_true(caps.probed && caps.libvirt >= 9000000 && caps.client >= 9000000 && caps.qemu > 0);
 	caps.arch = arch;
 	caps.kvm = false;
 	OK(rk_domain_xml(&in, &caps, &xml, NULL, err));
