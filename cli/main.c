@@ -1,5 +1,6 @@
 #include <errno.h>
 #include <locale.h>
+#include <malloc.h>
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
@@ -46,6 +47,14 @@ static int print_man(const char *noun)
 	return rk_class_exit(rc);
 }
 
+/* Sixty-four threads that each keep a heap of their own keep a quarter of the memory for nothing; two per processor are as fast. */
+static void bound_heaps(void)
+{
+	long processors = sysconf(_SC_NPROCESSORS_ONLN);
+
+	mallopt(M_ARENA_MAX, processors > 2 ? (int)processors * 2 : 4);
+}
+
 int main(int argc, char **argv)
 {
 	RK_CLEANUP_ERR struct rk_err err = RK_ERR_INIT;
@@ -54,6 +63,7 @@ int main(int argc, char **argv)
 	struct rk_parsed parsed;
 	const struct rk_globals none = { 0 };
 
+	bound_heaps();
 	/* For man/make.sh: the commands section of one noun's page, made from its rows. */
 	if (argc == 3 && strcmp(argv[1], "--man") == 0)
 		return print_man(argv[2]);

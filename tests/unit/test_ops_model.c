@@ -214,7 +214,7 @@ static void damage(struct model *m, struct fixture *f)
 	rk_clock_sleep_ms(f->clock, 10000);
 }
 
-/* What failed halfway is found by the next look. */
+/* What failed halfway, or could not be read, is found by the next look. */
 static void look_again(struct fixture *f)
 {
 	struct rk_drift_left *left;
@@ -239,8 +239,7 @@ static int do_drift(struct model *m, struct fixture *f, struct rk_err *err)
 	plant_fault(m, f);
 	if (!rc)
 		rc = rk_drift_fix(&f->world, NULL, f->arena, &op, &left, &n, err);
-	if (rc)
-		look_again(f);
+	look_again(f);
 	return rc;
 }
 
