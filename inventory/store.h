@@ -80,6 +80,7 @@ int rk_store_set_cluster_state(struct rk_store *store, const char *cluster, enum
 int rk_store_set_cluster_validation(struct rk_store *store, const char *cluster, const char *validation_json, struct rk_err *err);
 /* Grow, shrink: the spec as it is now; reasons NULL keeps the old ones. */
 int rk_store_set_cluster_spec(struct rk_store *store, const char *cluster, const char *spec, const char *reasons, struct rk_err *err);
+int rk_store_set_cluster_segment(struct rk_store *store, const char *cluster, int segment, struct rk_err *err);
 /* The cluster and its VMs (CLUSTER-NN); names of partitions stay as the switches know them. RK_CONFLICT when a new name is taken. */
 int rk_store_rename_cluster(struct rk_store *store, const char *cluster, const char *name, struct rk_err *err);
 int rk_store_remove_cluster(struct rk_store *store, const char *cluster, struct rk_err *err); /* with its VMs, partitions, allocations */

@@ -89,6 +89,13 @@ int rk_store_set_cluster_spec(struct rk_store *store, const char *cluster, const
 	return change_one(store, "cluster", cluster, "spec", "UPDATE clusters SET spec = ?, reasons = COALESCE(?, reasons) WHERE name = ?", args, 3, err);
 }
 
+int rk_store_set_cluster_segment(struct rk_store *store, const char *cluster, int segment, struct rk_err *err)
+{
+	const struct rk_db_value args[] = { RK_DB_I(segment), RK_DB_S(cluster) };
+
+	return change_one(store, "cluster", cluster, "segment", "UPDATE clusters SET segment = ? WHERE name = ?", args, 2, err);
+}
+
 static int rename_cluster(struct rk_store *store, const char *cluster, const char *name, struct rk_err *err)
 {
 	const struct rk_wanted w = { .name = name };

@@ -46,7 +46,12 @@ static int write_count(struct rk_world *world, const struct rk_jnode *params, st
 {
 	const char *spec = rk_jstr(rk_jget(params, "spec"));
 
-	return rk_store_set_cluster_spec(world->store, rk_jstr(rk_jget(params, "cluster")), spec, rk_jstr(rk_jget(params, "reasons")), err);
+	const char *cluster = rk_jstr(rk_jget(params, "cluster"));
+	uint64_t segment = 0;
+	int rc = rk_store_set_cluster_spec(world->store, cluster, spec, rk_jstr(rk_jget(params, "reasons")), err);
+
+	rk_ju64(rk_jget(params, "segment"), &segment);
+	return rc || !segment ? rc : rk_store_set_cluster_segment(world->store, cluster, (int)segment, err);
 }
 
 static int settle_as(struct rk_world *world, int64_t op, const struct rk_jnode *params, int64_t holder, struct rk_err *err)
@@ -174,6 +179,7 @@ static int grow_plan(struct rk_world *world, struct resize *z, struct rk_cluster
 	if (rc)
 		return rc;
 	ret->plan = grow_steps(world, z);
+	z->placement = ret->placement;
 	rk_placement_addressed(l, ret);
 	return 0;
 }
@@ -215,7 +221,7 @@ static void shrink_plan(struct rk_world *world, struct resize *z, struct rk_clus
 	l->n_rest = (size_t)z->count;
 	l->members += z->count;
 	l->n -= (size_t)z->count;
-	ret->placement = (struct rk_placement){ .feasible = true, .segment = z->c->segment };
+	ret->placement = (struct rk_placement){ .feasible = true, .segment = z->c->segment < z->count ? z->c->segment : z->count };
 	ret->plan = shrink_steps(world, z);
 }
 
@@ -312,6 +318,12 @@ static const char *reasons_after(const struct resize *z, bool grow)
 	return rk_arena_strdup(z->l.arena, rk_str_text(&out));
 }
 
+/* VMs that share a domain: as the larger cluster was placed, and never more than there are. */
+static int segment_after(const struct resize *z, bool grow)
+{
+	return grow ? z->placement.segment : z->c->segment < z->count ? z->c->segment : z->count;
+}
+
 static const char *params_of(const struct resize *z, const char *type)
 {
 	struct rk_str out RK_CLEANUP_STR = RK_STR_INIT, spec RK_CLEANUP_STR = RK_STR_INIT;
@@ -321,6 +333,8 @@ static const char *params_of(const struct resize *z, const char *type)
 	rk_params_begin(&w, &out, type, z->l.cluster);
 	rk_jw_key(&w, "count");
 	rk_jw_i64(&w, z->count);
+	rk_jw_key(&w, "segment");
+	rk_jw_i64(&w, segment_after(z, rk_streq(type, "cluster.grow")));
 	rk_jw_key(&w, "state");
 	rk_jw_str(&w, rk_cluster_state_name(z->c->state));
 	rk_jw_key(&w, "spec");

@@ -231,6 +231,27 @@ static void the_spec_follows_the_size(void **state)
 	assert_int_equal(rk_cluster_create(&f->world, spec, &op, NULL), RK_CONFLICT);
 }
 
+static void the_segment_follows_the_size(void **state)
+{
+	struct fixture *f = *state;
+	struct rk_spec *spec = spec_of(f->arena, "a", "t", 2, 2, false);
+	int64_t op;
+
+	/* By default as many as fit. */
+	spec->placement.segment = 0;
+	OK(rk_cluster_create(&f->world, spec, &op, err));
+	assert_int_equal(f->world.site->clusters[0].segment, 2);
+	resize(f, 4, true);
+	assert_int_equal(f->world.site->clusters[0].segment, 4);
+	resize(f, 3, false);
+	assert_int_equal(f->world.site->clusters[0].segment, 3);
+	resize(f, 1, false);
+	assert_int_equal(f->world.site->clusters[0].segment, 1);
+	OK(rk_sim_fault_add(f->world.sim, "hv.start#1=fail", err));
+	assert_int_equal(rk_cluster_resize(&f->world, "a", 2, true, &op, NULL), RK_FAILED);
+	assert_int_equal(f->world.site->clusters[0].segment, 1);
+}
+
 static void a_tray_whose_erase_failed_is_not_free(void **state)
 {
 	struct fixture *f = *state;
@@ -294,6 +315,37 @@ static void a_vm_moves_to_a_spare_of_its_rack(void **state)
 	assert_string_equal(names_of(f), "a-01 a-02 a-03 a-04");
 	assert_int_equal(f->world.site->clusters[0].state, RK_CLUSTER_READY);
 	assert_consistent(f);
+}
+
+static void a_degraded_cluster_is_ready_again_once_it_is_repaired(void **state)
+{
+	struct fixture *f = *state;
+	int64_t op;
+
+	OK(rk_sim_fault_add(f->world.sim, "nvlink-down@r1-t01/0/3", err));
+	assert_int_equal(rk_cluster_create(&f->world, spec_of(f->arena, "a", "t", 2, 1, true), &op, NULL), RK_UNHEALTHY);
+	assert_int_equal(f->world.site->clusters[0].state, RK_CLUSTER_DEGRADED);
+	assert_int_equal(repair(f, "a-01"), 1);
+	assert_int_equal(f->world.site->clusters[0].state, RK_CLUSTER_READY);
+	assert_non_null(strstr(f->world.site->clusters[0].validation, "\"verdict\":\"pass\""));
+	assert_consistent(f);
+}
+
+/* Both write into one history: a twin's clock, which runs ahead, must not make the later of them look older. */
+static void the_gate_and_validate_tell_the_time_by_one_clock(void **state)
+{
+	struct fixture *f = *state;
+	RK_CLEANUP_JSON struct rk_json *json = NULL;
+
+	create(f, "a", 2, true);
+	const char *text = f->world.site->clusters[0].validation;
+	OK(rk_json_parse("validation", text, strlen(text), &json, err));
+	const char *at = rk_jstr(rk_jget(rk_json_root(json), "at"));
+	char now[32];
+	assert_non_null(at);
+	/* The clock of this twin stands at November 2025. */
+	assert_true(strncmp(at, "2025-11-30", 10) != 0);
+	assert_true(strncmp(at, rk_time_iso(rk_clock_unix_ms(NULL), now), 10) <= 0);
 }
 
 static void a_repair_is_not_repeated(void **state)
@@ -581,10 +633,13 @@ int main(void)
 		WITH_TWIN(a_resize_in_the_wrong_direction_is_refused),
 		WITH_TWIN(a_rack_that_is_left_loses_its_partition),
 		WITH_TWIN(the_spec_follows_the_size),
+		WITH_TWIN(the_segment_follows_the_size),
 		WITH_TWIN(a_tray_whose_erase_failed_is_not_free),
 		WITH_TWIN(two_tenants_share_nothing),
 		WITH_TWIN(a_required_validation_makes_or_breaks_ready),
 		WITH_TWIN(a_vm_moves_to_a_spare_of_its_rack),
+		WITH_TWIN(a_degraded_cluster_is_ready_again_once_it_is_repaired),
+		WITH_TWIN(the_gate_and_validate_tell_the_time_by_one_clock),
 		WITH_TWIN(a_repair_is_not_repeated),
 		WITH_TWIN(without_a_spare_it_says_what_is_needed),
 		WITH_TWIN(a_dead_tray_does_not_hold_up_the_repair),
