@@ -48,5 +48,8 @@ int rk_fetch_host_key(struct rk_world *world, struct rk_step *step, struct rk_er
 int rk_put_seed(struct rk_world *world, struct rk_step *step, const struct rk_vm_job *j, bool sealed, struct rk_err *err);
 int rk_volumes_undo(struct rk_world *world, struct rk_step *step, struct rk_err *err);
 int rk_define_undo(struct rk_world *world, struct rk_step *step, struct rk_err *err);
+/* POSIX sh, in the guest: writes its arguments as the IMEX node list and lets the daemon read it again (SIGUSR1; a restart would kill what runs on
+ * the GPUs). */
+extern const char rk_imex_write_script[];
 /* Addresses of the VMs of one rack of a cluster in VM number order: the IMEX node list, the same on each of them. */
 const char **rk_imex_nodes(const struct rk_site *site, const struct rk_cluster *cluster, int rack, struct rk_arena *arena, size_t *ret_n);

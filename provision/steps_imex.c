@@ -10,13 +10,20 @@ enum { TAKE_TRIES = 4, TAKE_POLL_MS = 1000 };
 
 #define NODES_FILE "/etc/nvidia-imex/nodes_config.cfg"
 
-/* The list goes in as arguments. The daemon reads it again on SIGUSR1; one that does not run ends nothing by being started. */
-static const char write_script[] = "set -e\n"
-				   "run=\n"
-				   "[ \"$(id -u)\" = 0 ] || run='sudo -n'\n"
-				   "printf '%s\\n' \"$@\" | $run tee " NODES_FILE ".new >/dev/null\n"
-				   "$run mv " NODES_FILE ".new " NODES_FILE "\n"
-				   "$run systemctl kill -s USR1 nvidia-imex.service 2>/dev/null || $run pkill -USR1 -x nvidia-imex 2>/dev/null || :\n";
+/* The list goes in as arguments. The daemon reads it again on SIGUSR1. Without a daemon there is nobody to tell: it reads the list when it starts.
+ * pkill's status 1 says so, or, where there is no pkill, systemd's 3. Anything else may be a daemon that keeps the old list. */
+const char rk_imex_write_script[] =
+	"set -e\n"
+	"run=\n"
+	"[ \"$(id -u)\" = 0 ] || run='sudo -n'\n"
+	"printf '%s\\n' \"$@\" | $run tee " NODES_FILE ".new >/dev/null\n"
+	"$run mv " NODES_FILE ".new " NODES_FILE "\n"
+	"unit=nvidia-imex.service\n"
+	"$run systemctl kill -s USR1 $unit 2>/dev/null || $run pkill -USR1 -x nvidia-imex || [ $? = 1 ] ||\n"
+	"	{ $run systemctl is-active -q $unit >/dev/null; [ $? = 3 ]; } || {\n"
+	"	echo 'nvidia-imex could not be told to read it again' >&2\n"
+	"	exit 1\n"
+	"}\n";
 
 static int read_nodes(struct rk_world *world, struct rk_step *step, const char **ret, struct rk_err *err)
 {
@@ -68,6 +75,19 @@ static int imex_probe(struct rk_world *world, struct rk_step *step, int *ret, st
 	return 0;
 }
 
+/* What was said last says what stopped it. */
+static const char *last_line(struct rk_step *step, const char *text)
+{
+	size_t end = strlen(text);
+
+	while (end && text[end - 1] == '\n')
+		end--;
+	size_t from = end;
+	while (from && text[from - 1] != '\n')
+		from--;
+	return rk_arena_strndup(step->arena, text + from, end - from);
+}
+
 static int write_nodes(struct rk_world *world, struct rk_step *step, const struct rk_jnode *list, struct rk_err *err)
 {
 	const char **argv = rk_arena_array(step->arena, 5 + (list ? list->n : 0), sizeof(*argv));
@@ -77,14 +97,14 @@ static int write_nodes(struct rk_world *world, struct rk_step *step, const struc
 
 	argv[n++] = "sh";
 	argv[n++] = "-c";
-	argv[n++] = write_script;
+	argv[n++] = rk_imex_write_script;
 	argv[n++] = "sh";
 	RK_JEACH(it, list)
 		argv[n++] = rk_jstr(it);
 	int rc = rk_run_in_guest(world, step, argv, &result, err);
 	if (!rc && result.status)
-		rc = rk_err_set(err, RK_FAILED, "the guest could not write " NODES_FILE ": exit status %d: %.*s", result.status,
-				(int)strcspn(rk_str_text(&result.err), "\n"), rk_str_text(&result.err));
+		rc = rk_err_set(err, RK_FAILED, "the guest could not write " NODES_FILE " and use it: exit status %d: %s", result.status,
+				last_line(step, rk_str_text(&result.err)));
 	rk_ssh_result_clear(&result);
 	if (!rc)
 		rc = read_nodes(world, step, &now, err);
