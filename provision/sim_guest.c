@@ -277,24 +277,34 @@ static const char *imex_daemon_list(const struct rk_sim_guest *g, const char *tr
 	return kept ? kept : imex_list(g, tray);
 }
 
-/* The VMs that this guest's daemon knows, in its order; NULL when that is all. An address that is no VM's is skipped. */
-static const struct rk_vm *imex_node(const struct rk_sim_guest *g, size_t n)
+/* A line of the daemon's list. */
+struct node {
+	const char *address;         /* len bytes */
+	int len;
+	const struct rk_vm *vm;      /* NULL: no VM has this address (now) */
+};
+
+/* The nodes that this guest's daemon knows, in its order; false when that is all. */
+static bool imex_node(const struct rk_sim_guest *g, size_t n, struct node *ret)
 {
 	const char *at = imex_daemon_list(g, g->tray->name);
 
 	for (size_t len; *at; at += len + (at[len] == '\n')) {
 		len = strcspn(at, "\n");
-		const struct rk_vm *vm = vm_at(g->site, at, len);
-		if (vm && n-- == 0)
-			return vm;
+		if (len == 0 || n-- != 0)
+			continue;
+		*ret = (struct node){ at, (int)len, vm_at(g->site, at, len) };
+		return true;
 	}
-	return NULL;
+	return false;
 }
 
 /* A node is there when its guest answers, holds the same list, and its GPUs are in one and our NVLink partition. */
-static bool imex_ready(const struct rk_sim_guest *g, const struct rk_vm *vm)
+static bool imex_ready(const struct rk_sim_guest *g, const struct node *node)
 {
-	const struct rk_tray *t = &g->site->trays[vm->tray];
+	if (!node->vm)
+		return false;
+	const struct rk_tray *t = &g->site->trays[node->vm->tray];
 	char *up RK_CLEANUP_FREE = rk_xasprintf("up:%s", t->name), *down RK_CLEANUP_FREE = rk_xasprintf("imex-down:%s/0", t->name);
 
 	if (rk_sim_get(g->sim, down))
@@ -307,10 +317,10 @@ static bool imex_ready(const struct rk_sim_guest *g, const struct rk_vm *vm)
 
 static bool imex_all_ready(const struct rk_sim_guest *g)
 {
-	const struct rk_vm *vm;
+	struct node node;
 
-	for (size_t i = 0; (vm = imex_node(g, i)); i++)
-		if (!imex_ready(g, vm))
+	for (size_t i = 0; imex_node(g, i, &node); i++)
+		if (!imex_ready(g, &node))
 			return false;
 	return true;
 }
@@ -322,15 +332,15 @@ static void imex_config(const struct rk_sim_guest *g)
 
 static void imex_json(const struct rk_sim_guest *g)
 {
-	const struct rk_vm *a, *b;
+	struct node a, b;
 
 	rk_str_add(g->out, "{\"nodes\": {");
-	for (size_t i = 0; (a = imex_node(g, i)); i++) {
-		rk_str_addf(g->out, "%s\"%zu\": {\"status\": \"%s\", \"host\": \"%s\", \"hostName\": \"%s\", \"connections\": {", i ? ", " : "", i,
-			    imex_ready(g, a) ? "READY" : "UNAVAILABLE", a->address, a->name);
-		for (size_t k = 0; (b = imex_node(g, k)); k++)
-			rk_str_addf(g->out, "%s\"%zu\": {\"host\": \"%s\", \"status\": \"%s\", \"changed\": true}", k ? ", " : "", k, b->address,
-				    !imex_ready(g, a) ? "INVALID" : imex_ready(g, b) ? "CONNECTED" : "DISCONNECTED");
+	for (size_t i = 0; imex_node(g, i, &a); i++) {
+		rk_str_addf(g->out, "%s\"%zu\": {\"status\": \"%s\", \"host\": \"%.*s\", \"hostName\": \"%.*s\", \"connections\": {", i ? ", " : "", i,
+			    imex_ready(g, &a) ? "READY" : "UNAVAILABLE", a.len, a.address, a.vm ? (int)strlen(a.vm->name) : a.len, a.vm ? a.vm->name : a.address);
+		for (size_t k = 0; imex_node(g, k, &b); k++)
+			rk_str_addf(g->out, "%s\"%zu\": {\"host\": \"%.*s\", \"status\": \"%s\", \"changed\": true}", k ? ", " : "", k, b.len, b.address,
+				    !imex_ready(g, &a) ? "INVALID" : imex_ready(g, &b) ? "CONNECTED" : "DISCONNECTED");
 		rk_str_add(g->out, "}, \"changed\": true, \"version\": \"" DRIVER "\"}");
 	}
 	rk_str_addf(g->out, "}, \"timestamp\": \"11/30/2026 06:00:00.000\", \"status\": \"%s\"}\n", imex_all_ready(g) ? "UP" : "DEGRADED");
@@ -338,19 +348,19 @@ static void imex_json(const struct rk_sim_guest *g)
 
 static void imex_text(const struct rk_sim_guest *g)
 {
-	const struct rk_vm *a, *b;
+	struct node a, b;
 
 	rk_str_add(g->out, "Connectivity Table Legend:\nI - Invalid\nD - Disconnected\nC - Connected - Ready for operation\n\n11/30/2026 06:00:00.000\nNodes:\n");
-	for (size_t i = 0; (a = imex_node(g, i)); i++)
-		rk_str_addf(g->out, "Node #%-3zu - %-15s - %-12s- Version: " DRIVER "\n", i, a->address, imex_ready(g, a) ? "READY" : "UNAVAILABLE");
+	for (size_t i = 0; imex_node(g, i, &a); i++)
+		rk_str_addf(g->out, "Node #%-3zu - %-15.*s - %-12s- Version: " DRIVER "\n", i, a.len, a.address, imex_ready(g, &a) ? "READY" : "UNAVAILABLE");
 	rk_str_add(g->out, "\n Nodes From\\To");
-	for (size_t i = 0; imex_node(g, i); i++)
+	for (size_t i = 0; imex_node(g, i, &a); i++)
 		rk_str_addf(g->out, " %3zu", i);
 	rk_str_add(g->out, "\n");
-	for (size_t i = 0; (a = imex_node(g, i)); i++) {
+	for (size_t i = 0; imex_node(g, i, &a); i++) {
 		rk_str_addf(g->out, "%8zu     ", i);
-		for (size_t k = 0; (b = imex_node(g, k)); k++)
-			rk_str_addf(g->out, "   %s", !imex_ready(g, a) ? "I" : imex_ready(g, b) ? "C" : "D");
+		for (size_t k = 0; imex_node(g, k, &b); k++)
+			rk_str_addf(g->out, "   %s", !imex_ready(g, &a) ? "I" : imex_ready(g, &b) ? "C" : "D");
 		rk_str_add(g->out, "\n");
 	}
 	rk_str_addf(g->out, "\nDomain State: %s\n", imex_all_ready(g) ? "UP" : "DEGRADED");

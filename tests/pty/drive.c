@@ -21,10 +21,11 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/wait.h>
+#include <termios.h>
 #include <time.h>
 #include <unistd.h>
 
-enum { COLUMNS_MAX = 300, LINES_MAX = 4000, PATIENCE_MS = 30000, ARGS_MAX = 32 };
+enum { COLUMNS_MAX = 300, LINES_MAX = 4000, PATIENCE_MS = 30000, TAKE_KEYS_MS = 300, ARGS_MAX = 32 };
 
 struct cell {
 	char text[5];
@@ -227,8 +228,21 @@ static void wait_for(struct play *p, const char *text)
 	}
 }
 
+/* A prompt can be on the screen a moment before readline reads keys: what is typed then would be shown twice. Programs that read lines get theirs
+ * after that moment. */
+static void let_it_take_keys(struct play *p)
+{
+	long long until = now_ms() + TAKE_KEYS_MS;
+	struct termios mode;
+
+	while (tcgetattr(p->terminal, &mode) == 0 && (mode.c_lflag & ECHO) && now_ms() < until)
+		if (!read_some(p, 5))
+			return;
+}
+
 static void send_text(struct play *p, const char *text, size_t n)
 {
+	let_it_take_keys(p);
 	if (write(p->terminal, text, n) != (ssize_t)n)
 		die(p, "cannot type");
 }
