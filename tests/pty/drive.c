@@ -275,6 +275,12 @@ static void run(struct play *p, char *arguments)
 	if (p->child < 0)
 		die(p, "no pseudo terminal");
 	if (p->child == 0) {
+		/* The kernel throws away what is on its way to the screen when Ctrl-C comes, even what was written because of it. */
+		struct termios mode;
+		if (tcgetattr(0, &mode) == 0) {
+			mode.c_lflag |= NOFLSH;
+			tcsetattr(0, TCSANOW, &mode);
+		}
 		execv(p->program, argv);
 		_exit(127);
 	}
