@@ -11,11 +11,11 @@ declare -A suite_of=()
 # Longest first.
 suites() {
 	cat <<-END
+		tests/lab/opensm-tests.sh
 		tests/lab/kill-tests.sh 1/2
 		tests/lab/kill-tests.sh 2/2
 		tests/lab/change-tests.sh
 		tests/lab/job-tests.sh
-		tests/lab/opensm-tests.sh
 		tests/lab/discover-tests.sh
 		tests/lab/topology-tests.sh
 		tests/lab/hosts-tests.sh

@@ -35,7 +35,10 @@ check "there are two VMs" 0 test "$(vms)" = 2
 expect_well "shrinking"
 
 check "delete" 0 "$racksh" cluster delete b -y
-# The bad tray is kept out of every partition until somebody mends it; all else is as before.
-only_the_bad_tray() { ! tests/lab/lab leftovers "$lab" | grep -v "^$bad: GPU . is not in the default partition"; }
+# The bad tray's GPUs stay in a partition of their own until somebody mends it; all else is as before.
+only_the_bad_tray() {
+	! tests/lab/lab leftovers "$lab" | grep -vE "^$bad: GPU . is not in the default partition|^switch: partition [0-9]+ tray_$bad\$"
+}
 check "nothing is left behind but the bad tray's GPUs" 0 only_the_bad_tray
+check "the bad tray's GPUs are in its own partition" 0 sh -c "tests/lab/lab leftovers '$lab' | grep -q 'tray_$bad'"
 check "that tray is faulty" 0 test "$("$racksh" tray list -o json | jq -r --arg bad "$bad" '.[] | select(.name == $bad) | .state')" = faulty
