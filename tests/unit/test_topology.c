@@ -143,6 +143,8 @@ static void a_fabric_without_hcas_of_the_site_is_unknown(void **state)
 
 	(void)state;
 	site->n_hcas = 0;
+	for (size_t i = 0; i < site->n_trays; i++)
+		site->trays[i].n_hcas = 0;
 	struct result r = check_plan(p, site);
 	assert_findings(&r, 1);
 	assert_finding(&r, "unknown", "fabric", "how it should be wired is not known");
