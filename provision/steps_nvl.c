@@ -78,8 +78,7 @@ static int nvl_seen(struct rk_world *world, struct rk_step *step, int *ret, stru
 	return 0;
 }
 
-/* 1 when no wanted GPU is in another partition any more. */
-static int nvl_drained(struct rk_world *world, struct rk_step *step, int *ret, struct rk_err *err)
+int rk_nvl_all(struct rk_world *world, struct rk_step *step, rk_nvl_judgement *is, int *ret, struct rk_err *err)
 {
 	struct rk_nvl_view view;
 	size_t n;
@@ -87,11 +86,35 @@ static int nvl_drained(struct rk_world *world, struct rk_step *step, int *ret, s
 	int rc = rk_nvl_read(world, step, &view, err);
 
 	*ret = !rc;
-	for (size_t i = 0; !rc && i < n; i++) {
-		int at = rk_nvl_partition_of(&view, gpus[i]);
-		*ret &= at == 0 || at == view.id;
-	}
+	for (size_t i = 0; *ret && i < n; i++)
+		*ret = is(world, &view, gpus[i]);
 	return rc;
+}
+
+static bool is_in(const struct rk_world *world, const struct rk_nvl_view *view, uint64_t gpu)
+{
+	(void)world;
+	return rk_nvl_partition_of(view, gpu) == view->id;
+}
+
+static bool is_out(const struct rk_world *world, const struct rk_nvl_view *view, uint64_t gpu)
+{
+	return !is_in(world, view, gpu);
+}
+
+static bool is_in_or_free(const struct rk_world *world, const struct rk_nvl_view *view, uint64_t gpu)
+{
+	return is_in(world, view, gpu) || rk_nvl_partition_of(view, gpu) == 0;
+}
+
+static bool is_home(const struct rk_world *world, const struct rk_nvl_view *view, uint64_t gpu)
+{
+	return is_out(world, view, gpu) && rk_nvl_partition_of(view, gpu) != 0;
+}
+
+static int nvl_drained(struct rk_world *world, struct rk_step *step, int *ret, struct rk_err *err)
+{
+	return rk_nvl_all(world, step, is_in_or_free, ret, err);
 }
 
 static int nvl_exists(struct rk_world *world, struct rk_step *step, int *ret, struct rk_err *err)
@@ -112,23 +135,9 @@ static int nvl_gone(struct rk_world *world, struct rk_step *step, int *ret, stru
 	return rc;
 }
 
-/* 1 when each wanted GPU is (inside) or none is (!inside) in partition id, whoever else is. */
-static int nvl_each(struct rk_world *world, struct rk_step *step, bool inside, int *ret, struct rk_err *err)
-{
-	struct rk_nvl_view view;
-	size_t n;
-	uint64_t *gpus = rk_param_guids(step, "gpus", &n);
-	int rc = rk_nvl_read(world, step, &view, err);
-
-	*ret = !rc;
-	for (size_t i = 0; !rc && i < n; i++)
-		*ret &= (rk_nvl_partition_of(&view, gpus[i]) == view.id) == inside;
-	return rc;
-}
-
 static int nvl_joined(struct rk_world *world, struct rk_step *step, int *ret, struct rk_err *err)
 {
-	return nvl_each(world, step, true, ret, err);
+	return rk_nvl_all(world, step, is_in, ret, err);
 }
 
 /* Somebody else's: neither ours nor one of those where free GPUs are. */
@@ -334,17 +343,7 @@ static int nvl_empty(struct rk_world *world, struct rk_step *step, int *ret, str
 
 static int nvl_all_home(struct rk_world *world, struct rk_step *step, int *ret, struct rk_err *err)
 {
-	struct rk_nvl_view view;
-	size_t n;
-	uint64_t *gpus = rk_param_guids(step, "gpus", &n);
-	int rc = rk_nvl_read(world, step, &view, err);
-
-	*ret = !rc;
-	for (size_t i = 0; !rc && i < n; i++) {
-		int at = rk_nvl_partition_of(&view, gpus[i]);
-		*ret &= at && at != view.id;
-	}
-	return rc;
+	return rk_nvl_all(world, step, is_home, ret, err);
 }
 
 static int drop_ours(struct rk_world *world, struct rk_step *step, struct rk_err *err)
@@ -414,7 +413,7 @@ static int drop_wanted(struct rk_world *world, struct rk_step *step, struct rk_e
 
 static int nvl_left(struct rk_world *world, struct rk_step *step, int *ret, struct rk_err *err)
 {
-	return nvl_each(world, step, false, ret, err);
+	return rk_nvl_all(world, step, is_out, ret, err);
 }
 
 /* As nvl_undo: what is under way settles first. */

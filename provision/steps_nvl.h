@@ -11,6 +11,9 @@ struct rk_nvl_view {
 };
 /* All partitions of the step's rack, in its arena. */
 int rk_nvl_read(struct rk_world *world, struct rk_step *step, struct rk_nvl_view *ret, struct rk_err *err);
+/* *ret: 1 when `is` holds for each of the step's GPUs, by what the switch says now. */
+typedef bool rk_nvl_judgement(const struct rk_world *world, const struct rk_nvl_view *view, uint64_t gpu);
+int rk_nvl_all(struct rk_world *world, struct rk_step *step, rk_nvl_judgement *is, int *ret, struct rk_err *err);
 bool rk_nvl_holds(const struct rk_nvl_live *part, uint64_t gpu);
 int rk_nvl_partition_of(const struct rk_nvl_view *view, uint64_t gpu); /* 0: in none */
 const struct rk_nvl_live *rk_nvl_partition_with(const struct rk_nvl_view *view, int id); /* NULL: not there */

@@ -223,18 +223,14 @@ static int leave_wrong_home(struct rk_world *world, struct rk_step *step, struct
 	return rc;
 }
 
+static bool not_wrong(const struct rk_world *world, const struct rk_nvl_view *view, uint64_t gpu)
+{
+	return !rk_nvl_partition_of(view, gpu) || rk_nvl_in_tray_partition(world->site, view, gpu) == world->site->racks[view->rack].nvl_per_tray;
+}
+
 static int nowhere_wrong(struct rk_world *world, struct rk_step *step, int *ret, struct rk_err *err)
 {
-	struct rk_nvl_view view;
-	size_t n;
-	uint64_t *gpus = rk_param_guids(step, "gpus", &n);
-	int rc = rk_nvl_read(world, step, &view, err);
-
-	*ret = !rc;
-	for (size_t i = 0; !rc && i < n; i++)
-		*ret &= !rk_nvl_partition_of(&view, gpus[i]) ||
-			rk_nvl_in_tray_partition(world->site, &view, gpus[i]) == world->site->racks[view.rack].nvl_per_tray;
-	return rc;
+	return rk_nvl_all(world, step, not_wrong, ret, err);
 }
 
 /* The partition of a tray that the site has no use for. */
