@@ -11,6 +11,7 @@
 #include "provision/ib.h"
 #include "provision/ssh.h"
 #include "tests/bench/bench.h"
+#include "tests/contract/scratch.h"
 
 enum { TRAYS = 18, RAILS = 4, START_S = 120, TRAYS_PER_TENANT = 17, SAMPLE = 4 };
 static const char preload[] = "/usr/lib/x86_64-linux-gnu/umad2sim/libumad2sim.so";
@@ -85,16 +86,6 @@ static bool wait_for(const char *path, const char *text)
 
 /* ---- the manager's host: this machine, with tools that work on the simulated fabric -------------------------------------------------- */
 
-static void drain(int fd, struct rk_str *out)
-{
-	char buf[65536];
-
-	lseek(fd, 0, SEEK_SET);
-	for (ssize_t n; (n = read(fd, buf, sizeof(buf))) > 0;)
-		rk_str_addn(out, buf, (size_t)n);
-	close(fd);
-}
-
 static int run(void *ctx, const char *target, const char *const *argv, const char *input, size_t input_len, struct rk_ssh_result *result, struct rk_err *err)
 {
 	char *in RK_CLEANUP_FREE = file("in"), *out RK_CLEANUP_FREE = file("out"), *errors RK_CLEANUP_FREE = file("err");
@@ -117,8 +108,8 @@ static int run(void *ctx, const char *target, const char *const *argv, const cha
 	}
 	waitpid(pid, &status, 0);
 	close(fds[0]);
-	drain(fds[1], &result->out);
-	drain(fds[2], &result->err);
+	scratch_take(fds[1], &result->out);
+	scratch_take(fds[2], &result->err);
 	result->status = WIFEXITED(status) ? WEXITSTATUS(status) : -1;
 	return 0;
 }

@@ -121,6 +121,14 @@ static inline void close_world(struct fixture *f)
 	rk_arena_free(f->arena);
 }
 
+/* Teardown of a test whose state is a fixture from malloc. */
+static inline int end_world(void **state)
+{
+	close_world(*state);
+	free(*state);
+	return 0;
+}
+
 /* ---- what is, as a text -------------------------------------------------------------------------------------------------------------- */
 
 static inline int by_u64(const void *a, const void *b)

@@ -14,8 +14,8 @@
 #include "inventory/site_file.h"
 #include "provision/health/memory.h"
 #include "provision/health/report.h"
-#include "provision/health/rules.h"
 #include "provision/health/run.h"
+#include "tests/contract/profile_text.h"
 
 enum { MINUTE = 60000, HOUR = 60 * MINUTE };
 static const int64_t NOW = 1000 * (int64_t)HOUR;
@@ -24,23 +24,6 @@ static const int64_t NOW = 1000 * (int64_t)HOUR;
 	"{\"apiVersion\":\"racksh/v1\",\"kind\":\"Profile\",\"name\":\"x\",\"levels\":{\"quick\":[\"ib-counters\",\"chrony\"]},\"rules\":{" rules "}}"
 #define GROWTH(more)                                                                                                                    \
 	"\"g\":{\"collector\":\"ib-counters\",\"metric\":\"ib.counter.symbol\",\"compare\":\"growth\",\"message\":\"m\",\"source\":\"s\"," more "}"
-
-static struct rk_hprofile *load(const char *text)
-{
-	char path[] = "/tmp/racksh-state.XXXXXX.json";
-	RK_CLEANUP_ERR struct rk_err err = RK_ERR_INIT;
-	struct rk_hprofile *p = NULL;
-	int fd = mkstemps(path, 5);
-
-	assert_true(fd >= 0);
-	assert_int_equal(write(fd, text, strlen(text)), strlen(text));
-	close(fd);
-	int rc = rk_hprofile_load(path, &p, &err);
-	unlink(path);
-	if (rc)
-		fail_msg("%s: %s", err.message, err.n_details ? err.details[0] : "");
-	return p;
-}
 
 /* One target whose port shows this many symbol errors in its only sample; up: seconds, -1 not told. */
 static void make(struct rk_arena *arena, struct rk_target *t, double symbols, int up)
@@ -56,7 +39,7 @@ static void make(struct rk_arena *arena, struct rk_target *t, double symbols, in
 
 static const struct rk_check *judge(const char *rules, const struct rk_target *t, struct rk_arena *arena, struct rk_report *report)
 {
-	struct rk_hprofile *p RK_CLEANUP(rk_cleanup_hprofile) = load(rules);
+	struct rk_hprofile *p RK_CLEANUP(rk_cleanup_hprofile) = profile_of(rules);
 
 	assert_int_equal(rk_judge(p, "quick", t, 1, arena, report, NULL), 0);
 	for (size_t i = 0; i < report->n_checks; i++) {
@@ -223,7 +206,7 @@ static void a_silenced_finding_is_shown_and_does_not_count(void **state)
 static void a_silent_target_that_is_silenced_is_no_unknown(void **state)
 {
 	RK_CLEANUP_ARENA struct rk_arena *arena = rk_arena_new();
-	struct rk_hprofile *p RK_CLEANUP(rk_cleanup_hprofile) = load(PROFILE(GROWTH("\"value\":10")));
+	struct rk_hprofile *p RK_CLEANUP(rk_cleanup_hprofile) = profile_of(PROFILE(GROWTH("\"value\":10")));
 	struct rk_silence all = { 1, "r01-t01", NULL, "moved", "ann@x 1", 0, NOW };
 	const struct rk_silence *silences[] = { &all };
 	struct rk_target t[2];

@@ -19,6 +19,7 @@
 #include "provision/drivers/session.h"
 #include "tests/contract/fabric_site.h"
 #include "tests/contract/ib_contract.h"
+#include "tests/contract/scratch.h"
 
 /* ---- hosts of subnet managers: folders on this machine, in which the driver's own scripts run with tools that answer from files ------------------ */
 
@@ -157,26 +158,6 @@ static void child(const struct fake *f, const char *host, const char *const *arg
 	_exit(127);
 }
 
-static void drain(int fd, struct rk_str *out)
-{
-	char buf[65536];
-
-	lseek(fd, 0, SEEK_SET);
-	for (ssize_t n; (n = read(fd, buf, sizeof(buf))) > 0;)
-		rk_str_addn(out, buf, (size_t)n);
-	close(fd);
-}
-
-static int scratch(const struct fake *f)
-{
-	char *path RK_CLEANUP_FREE = rk_xasprintf("%s/scratch.XXXXXX", f->folder);
-	int fd = mkstemp(path);
-
-	assert_true(fd >= 0);
-	unlink(path);
-	return fd;
-}
-
 /* A HUP that came is obeyed before anything else is answered. */
 static void obey(struct fake *f)
 {
@@ -191,8 +172,9 @@ static int run(void *ctx, const char *target, const char *const *argv, const cha
 	struct fake *f = ctx;
 	const char *host = strchr(target, '@') ? strchr(target, '@') + 1 : target;
 	bool writes = argv[1] && argv[2] && strstr(argv[2], "racksh-partitions"), hit;
-	int in = scratch(f), out = scratch(f), errors = scratch(f), status = 0;
+	int in = scratch_open(f->folder), out = scratch_open(f->folder), errors = scratch_open(f->folder), status = 0;
 
+	assert_true(in >= 0 && out >= 0 && errors >= 0);
 	obey(f);
 	f->commands++;
 	f->writes += writes;
@@ -211,8 +193,8 @@ static int run(void *ctx, const char *target, const char *const *argv, const cha
 		child(f, host, argv, in, out, errors, hit);
 	close(in);
 	waitpid(pid, &status, 0);
-	drain(out, &result->out);
-	drain(errors, &result->err);
+	scratch_take(out, &result->out);
+	scratch_take(errors, &result->err);
 	result->status = WIFEXITED(status) ? WEXITSTATUS(status) : -1;
 	if (f->fault == LOST_AFTER && hit)
 		return rk_err_set(err, RK_UNREACHABLE, "the connection broke");

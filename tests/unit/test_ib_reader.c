@@ -16,6 +16,7 @@
 #include "inventory/base/file.h"
 #include "provision/drivers/session.h"
 #include "tests/contract/fabric_site.h"
+#include "tests/contract/scratch.h"
 
 static const char preload[] = "/usr/lib/x86_64-linux-gnu/umad2sim/libumad2sim.so";
 
@@ -33,26 +34,6 @@ struct host {
 	int console, commands;
 	char used[512];           /* the words that commands got, one after the other */
 };
-
-static void drain(int fd, struct rk_str *out)
-{
-	char buf[65536];
-
-	lseek(fd, 0, SEEK_SET);
-	for (ssize_t n; (n = read(fd, buf, sizeof(buf))) > 0;)
-		rk_str_addn(out, buf, (size_t)n);
-	close(fd);
-}
-
-static int scratch(const struct host *h)
-{
-	char *path RK_CLEANUP_FREE = rk_xasprintf("%s/scratch.XXXXXX", h->folder);
-	int fd = mkstemp(path);
-
-	assert_true(fd >= 0);
-	unlink(path);
-	return fd;
-}
 
 static void child(const struct host *h, const char *const *argv, int in, int out, int err)
 {
@@ -72,8 +53,9 @@ static void child(const struct host *h, const char *const *argv, int in, int out
 
 static void run_here(const struct host *h, const char *const *argv, const char *input, size_t input_len, struct rk_ssh_result *result)
 {
-	int in = scratch(h), out = scratch(h), errors = scratch(h), status = 0;
+	int in = scratch_open(h->folder), out = scratch_open(h->folder), errors = scratch_open(h->folder), status = 0;
 
+	assert_true(in >= 0 && out >= 0 && errors >= 0);
 	assert_int_equal(input_len ? write(in, input, input_len) : 0, (ssize_t)input_len);
 	lseek(in, 0, SEEK_SET);
 	pid_t pid = fork();
@@ -81,8 +63,8 @@ static void run_here(const struct host *h, const char *const *argv, const char *
 		child(h, argv, in, out, errors);
 	close(in);
 	waitpid(pid, &status, 0);
-	drain(out, &result->out);
-	drain(errors, &result->err);
+	scratch_take(out, &result->out);
+	scratch_take(errors, &result->err);
 	result->status = WIFEXITED(status) ? WEXITSTATUS(status) : -1;
 }
 

@@ -22,15 +22,6 @@ static int start(void **state)
 	return 0;
 }
 
-static int stop(void **state)
-{
-	struct fixture *f = *state;
-
-	close_world(f);
-	free(f);
-	return 0;
-}
-
 static const char *said(struct fixture *f, const char *vm, const char *const *argv)
 {
 	struct rk_ssh_result result = { .status = -1 };
@@ -137,7 +128,7 @@ static void a_deaf_daemon_is_left_alone_while_a_job_runs(void **state)
 	assert_int_equal(state_of(f), RK_CLUSTER_DEGRADED);
 }
 
-#define WITH(test) cmocka_unit_test_setup_teardown(test, start, stop)
+#define WITH(test) cmocka_unit_test_setup_teardown(test, start, end_world)
 
 int main(void)
 {

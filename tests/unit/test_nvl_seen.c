@@ -23,15 +23,6 @@ static int start(void **state)
 	return 0;
 }
 
-static int stop(void **state)
-{
-	struct fixture *f = *state;
-
-	close_world(f);
-	free(f);
-	return 0;
-}
-
 /* The row of r1's partition. */
 static struct rk_plane_check verify(struct fixture *f, bool guests, int class)
 {
@@ -193,7 +184,7 @@ static void an_operation_that_is_not_over_shows_what_it_has_done(void **state)
 	assert_int_equal(applied(f, "r1"), -1);
 }
 
-#define WITH(test) cmocka_unit_test_setup_teardown(test, start, stop)
+#define WITH(test) cmocka_unit_test_setup_teardown(test, start, end_world)
 
 int main(void)
 {

@@ -28,15 +28,6 @@ static int start(void **state) { return start_with(RACK_NVLINK, state); }
 static int start_given(void **state) { return start_with(NMXM, state); }
 static int start_per_tray(void **state) { return start_with(PER_TRAY, state); }
 
-static int stop(void **state)
-{
-	struct fixture *f = *state;
-
-	close_world(f);
-	free(f);
-	return 0;
-}
-
 static void create(struct fixture *f, const char *name, const char *tenant, int count, bool required)
 {
 	int64_t op;
@@ -407,7 +398,7 @@ static void a_partition_of_a_tray_with_others_in_it_is_a_breach(void **state)
 	assert_int_equal(rk_isolation_verify(&f->world, true, f->arena, &isolation, NULL), RK_UNHEALTHY);
 }
 
-#define WITH(test, start) cmocka_unit_test_setup_teardown(test, start, stop)
+#define WITH(test, start) cmocka_unit_test_setup_teardown(test, start, end_world)
 
 int main(void)
 {

@@ -11,20 +11,7 @@
 #include <cmocka.h>
 
 #include "inventory/base/file.h"
-#include "provision/health/rules.h"
-
-static int load(const char *text, struct rk_hprofile **ret, struct rk_err *err)
-{
-	char path[] = "/tmp/racksh-profile.XXXXXX.json";
-	int fd = mkstemps(path, 5);
-
-	assert_true(fd >= 0);
-	assert_int_equal(write(fd, text, strlen(text)), strlen(text));
-	close(fd);
-	int rc = rk_hprofile_load(path, ret, err);
-	unlink(path);
-	return rc;
-}
+#include "tests/contract/profile_text.h"
 
 #define HEAD "{\"apiVersion\":\"racksh/v1\",\"kind\":\"Profile\",\"name\":\"x\","
 
@@ -34,7 +21,7 @@ static void a_key_given_wins_and_null_removes(void **state)
 	struct rk_err err RK_CLEANUP_ERR = RK_ERR_INIT;
 
 	(void)state;
-	if (load(HEAD "\"inherits\":\"gb300-acceptance\",\"rules\":{\"gpu.count\":{\"value\":8},\"xid\":null,\"ib.rate\":{\"expect\":null}}}", &p, &err))
+	if (profile_load(HEAD "\"inherits\":\"gb300-acceptance\",\"rules\":{\"gpu.count\":{\"value\":8},\"xid\":null,\"ib.rate\":{\"expect\":null}}}", &p, &err))
 		fail_msg("%s", err.message);
 	for (size_t i = 0; i < p->n_rules; i++) {
 		const struct rk_rule *r = &p->rules[i];
@@ -68,7 +55,7 @@ static void all_mistakes_are_named_with_their_place(void **state)
 	for (size_t i = 0; i < RK_ARRAY_SIZE(rows); i++) {
 		struct rk_err err RK_CLEANUP_ERR = RK_ERR_INIT;
 		struct rk_hprofile *p = NULL;
-		assert_int_equal(load(rows[i].text, &p, &err), RK_INVALID);
+		assert_int_equal(profile_load(rows[i].text, &p, &err), RK_INVALID);
 		bool found = strstr(err.message, rows[i].word) || (err.hint && strstr(err.hint, rows[i].word));
 		for (size_t d = 0; d < err.n_details; d++)
 			found |= strstr(err.details[d], rows[i].word) != NULL;

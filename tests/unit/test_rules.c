@@ -11,7 +11,7 @@
 #include <cmocka.h>
 
 #include "inventory/base/str.h"
-#include "provision/health/rules.h"
+#include "tests/contract/profile_text.h"
 
 enum { TARGETS = 6 };
 
@@ -23,20 +23,9 @@ enum { TARGETS = 6 };
 
 static struct rk_hprofile *load(const char *rules)
 {
-	char path[] = "/tmp/racksh-rules.XXXXXX.json";
 	char *text RK_CLEANUP_FREE = rk_xasprintf("%s%s}}", HEAD, rules);
-	RK_CLEANUP_ERR struct rk_err err = RK_ERR_INIT;
-	struct rk_hprofile *p = NULL;
-	int fd = mkstemps(path, 5);
 
-	assert_true(fd >= 0);
-	assert_int_equal(write(fd, text, strlen(text)), strlen(text));
-	close(fd);
-	int rc = rk_hprofile_load(path, &p, &err);
-	unlink(path);
-	if (rc)
-		fail_msg("%s: %s: %s", rules, err.message, err.n_details ? err.details[0] : "");
-	return p;
+	return profile_of(text);
 }
 
 /* Targets a-01..: 1 and 2 in r01, 3 and 4 in r02, 5 and 6 in r03; the first four of cluster a, the others of b; the last is a tray. */
@@ -166,16 +155,10 @@ static void what_makes_no_sense_together_is_refused(void **state)
 
 	(void)state;
 	for (size_t i = 0; i < RK_ARRAY_SIZE(bad); i++) {
-		char path[] = "/tmp/racksh-rules.XXXXXX.json";
 		char *text RK_CLEANUP_FREE = rk_xasprintf("%s\"g\":{\"collector\":\"own\",\"metric\":\"m\",%s}}}", HEAD, bad[i]);
 		RK_CLEANUP_ERR struct rk_err err = RK_ERR_INIT;
 		struct rk_hprofile *p = NULL;
-		int fd = mkstemps(path, 5);
-		assert_int_equal(write(fd, text, strlen(text)), strlen(text));
-		close(fd);
-		int rc = rk_hprofile_load(path, &p, &err);
-		unlink(path);
-		if (rc != RK_INVALID)
+		if (profile_load(text, &p, &err) != RK_INVALID)
 			fail_msg("taken: %s", bad[i]);
 	}
 }
