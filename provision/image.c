@@ -61,6 +61,17 @@ static int hash_file(const struct rk_world *world, const char *path, const struc
 	return 0;
 }
 
+static int check_sum(const struct rk_image_add *r, const char *sum, struct rk_err *err)
+{
+	const char *want = r->checksum && rk_starts_with(r->checksum, "sha256:") ? r->checksum + strlen("sha256:") : r->checksum;
+
+	if (!want || strcasecmp(want, sum) == 0)
+		return 0;
+	rk_err_set(err, RK_INVALID, "image \"%s\" has the SHA-256 %s, not %s", r->path, sum, want);
+	rk_err_hint(err, "fetch the file again, and compare the checksum with what its maker tells");
+	return RK_INVALID;
+}
+
 /* ---- architecture and format --------------------------------------------------------------------------------------------------------- */
 
 int rk_image_arch(const struct rk_world *world, const struct rk_image_add *r, const char *found, const char **ret, struct rk_err *err)
@@ -215,6 +226,11 @@ int rk_image_trays(const struct rk_world *world, const struct rk_image_add *r, s
 		if (r->trays || !site->trays[(*ret)[i]].offline)
 			(*ret)[kept++] = (*ret)[i];
 	*ret_n = kept;
+	if (!rc && !kept) {
+		rk_err_set(err, RK_NOT_FOUND, "there is no tray for image \"%s\": all of them are offline", r->name);
+		rk_err_hint(err, "racksh tray list; --trays names some all the same");
+		return RK_NOT_FOUND;
+	}
 	return rc;
 }
 
@@ -273,6 +289,8 @@ static int put_on_trays(struct rk_world *world, const struct rk_image_add *r, st
 		rc = rk_image_trays(world, r, arena, &u.trays, &u.n, err);
 	if (!rc)
 		rc = hash_file(world, r->path, f, sum, err);
+	if (!rc)
+		rc = check_sum(r, sum, err);
 	if (rc)
 		return rc;
 	ret->image.checksum = rk_arena_printf(arena, "sha256:%s", sum);

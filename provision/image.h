@@ -7,6 +7,7 @@ struct rk_image_add {
 	const char *path;                 /* local file; NULL: `volume` is on the trays already */
 	const char *volume;               /* "pool/volume" */
 	const char *arch, *format;        /* NULL: what the file, its name or the site says */
+	const char *checksum;             /* of a file, as its maker told it: SHA-256 in hex, "sha256:" before it or not; NULL: any */
 	const char *pool;                 /* for a file; NULL: the site's */
 	const char *trays, *except;       /* selection of the trays that get the file or have the volume; NULL: all that are not offline */
 	const char *state_folder;         /* how far each upload came is kept there, so that it can go on; NULL: nowhere */

@@ -109,9 +109,11 @@ static int agree(const struct look *l, const char *volume, struct rk_err *err)
 	for (size_t i = 1; i < l->n; i++) {
 		if (rk_streq(l->facts[i].format, l->facts[0].format) && l->facts[i].disk_bytes == l->facts[0].disk_bytes && l->bytes[i] == l->bytes[0])
 			continue;
-		return rk_err_set(err, RK_INVALID, "volume \"%s\" is not the same everywhere: %s of %llu bytes on %s, %s of %llu bytes on %s", volume,
-				  l->facts[0].format, (unsigned long long)l->bytes[0], l->world->site->trays[l->trays[0]].name, l->facts[i].format,
-				  (unsigned long long)l->bytes[i], l->world->site->trays[l->trays[i]].name);
+		rk_err_set(err, RK_INVALID, "volume \"%s\" is not the same everywhere: %s of %llu bytes on %s, %s of %llu bytes on %s", volume,
+			   l->facts[0].format, (unsigned long long)l->bytes[0], l->world->site->trays[l->trays[0]].name, l->facts[i].format,
+			   (unsigned long long)l->bytes[i], l->world->site->trays[l->trays[i]].name);
+		rk_err_hint(err, "put the same volume on all of them, or leave some out with --trays and -x");
+		return RK_INVALID;
 	}
 	return 0;
 }

@@ -53,12 +53,17 @@ static int add(struct rk_call *call, struct rk_err *err)
 	bool file = *what == '/' || *what == '.' || stat(what, &st) == 0;
 	const struct rk_image_add request = {
 		.name = rk_call_arg(call, "NAME"), .path = file ? what : NULL, .volume = what, .arch = rk_call_arg(call, "arch"),
-		.format = rk_call_arg(call, "format"), .pool = rk_call_arg(call, "pool"), .trays = rk_call_arg(call, "trays"), .except = call->except,
+		.format = rk_call_arg(call, "format"), .checksum = rk_call_arg(call, "checksum"), .pool = rk_call_arg(call, "pool"), .trays = rk_call_arg(call, "trays"), .except = call->except,
 		/* The twin forgets: nothing goes on later. */
 		.state_folder = call->world->sim ? NULL : folder, .dry_run = call->dry_run,
 	};
 	struct rk_image_added added;
 
+	if (!file && request.checksum) {
+		rk_err_set(err, RK_INVALID, "--checksum is for a file: the content of a volume stays on the trays and is not compared");
+		rk_err_hint(err, "leave --checksum out, or name the file");
+		return RK_INVALID;
+	}
 	if (file && call->world->bundle)
 		return rk_err_set(err, RK_INVALID, "a file goes to the trays at once, and cannot be staged: run image add before begin");
 	int rc = rk_image_add(call->world, &request, call->arena, &added, err);
@@ -103,6 +108,7 @@ static const struct rk_command rows[] = {
 			  { .name = "PATH|VOL", .type = RK_ARG_FILE, .required = true, .help = "qcow2 or raw file, or POOL/VOLUME on the trays" }),
 	  .options = RK_ARGS({ .name = "arch", .type = RK_ARG_ENUM, .values = "aarch64|x86_64", .help = "architecture; default: of the partition table, else of the site" },
 			     { .name = "format", .type = RK_ARG_ENUM, .values = "qcow2|raw", .help = "format, checked" },
+			     { .name = "checksum", .type = RK_ARG_TEXT, .help = "SHA-256 that a file must have" },
 			     { .name = "pool", .type = RK_ARG_TEXT, .help = "storage pool for a file; default: the site's" },
 			     { .name = "trays", .type = RK_ARG_SEL_TRAYS, .help = "trays that get the file or have the volume; default: all that are not offline" }),
 	  .columns = RK_COLUMNS({ "name", RK_COL_TEXT }, { "volume", RK_COL_TEXT }, { "arch", RK_COL_TEXT }, { "format", RK_COL_TEXT }, { "checksum", RK_COL_TEXT },
@@ -110,7 +116,7 @@ static const struct rk_command rows[] = {
 	  .description = "A file is judged by its own header: an image that names another file of the host, is encrypted, or was not closed cleanly is refused, and "
 			 "one for another architecture too, where its partition table says so. It goes through libvirt's storage interface, many trays at once; both "
 			 "ends are read back. An upload that was broken off goes on where it stopped when the command is given again. A volume is judged where it is, "
-			 "and must be the same on all trays.",
+			 "and must be of the same format and length on all trays; its content is not compared.",
 	  .examples = RK_EXAMPLES("image add ubuntu-next default/ubuntu-next.qcow2"), .run = add },
 	{ .noun = "image", .verb = "remove", .summary = "forget an image that no cluster uses", .flags = RK_CMD_CHANGES, .run = take_away,
 	  .args = RK_ARGS({ .name = "IMAGE", .type = RK_ARG_IMAGE, .required = true, .help = "name of an image" }),

@@ -90,6 +90,7 @@ int rk_lv_volume_upload(struct rk_hv *hv, int tray, const char *pool_name, const
 {
 	struct rk_libvirt *lv = (struct rk_libvirt *)hv;
 	struct rk_str xml RK_CLEANUP_STR = RK_STR_INIT;
+	struct rk_hv_upload rest = *up;
 	virConnectPtr conn;
 	int rc = rk_lv_enter(hv, tray, true, &conn, err);
 
@@ -103,12 +104,13 @@ int rk_lv_volume_upload(struct rk_hv *hv, int tray, const char *pool_name, const
 		return rk_lv_leave(hv, tray, rk_err_set(err, RK_CONFLICT, "tray \"%s\": volume \"%s/%s\" is there with another length", hv->site->trays[tray].name,
 						  pool_name, name));
 	if (!volume) {
+		rest.done = 0; /* what was sent went into another volume; this one is all zeros, and so may the image be where they are compared */
 		/* Raw, whatever is inside: libvirt looks at the content when it lists the pool again. */
 		rk_volume_xml(&xml, name, up->bytes, "raw", NULL, NULL);
 		rk_lv_trace(lv, tray, "volume create and upload", rk_str_text(&xml));
 		volume = virStorageVolCreateXML(pool, rk_str_text(&xml), 0);
 	}
-	rc = volume ? upload_all(lv, tray, conn, volume, up, err) : rk_lv_failed(lv, tray, "creating a volume", err);
+	rc = volume ? upload_all(lv, tray, conn, volume, &rest, err) : rk_lv_failed(lv, tray, "creating a volume", err);
 	virStoragePoolRefresh(pool, 0);
 	return rk_lv_leave(hv, tray, rc);
 }
