@@ -9,7 +9,7 @@ export RACKSH_STORE="sqlite:$lab/site.db"
 
 end() {
 	trap '' EXIT INT TERM
-	tests/lab/lab down "$lab"
+	tests/lab/lab down "$lab" || exit 1 # what it could not end is listed in there
 	rm -rf "$lab"
 }
 trap end EXIT

@@ -5,7 +5,7 @@ set -u
 cd "$(dirname "$0")/.." || exit 1
 at_once=${LAB_JOBS:-3}
 logs=$(mktemp -d "${TMPDIR:-/tmp}/racksh-labtests.XXXXXX") || exit 1
-failed=0
+failed=0 started=0
 declare -A suite_of=()
 
 # Longest first.
@@ -72,8 +72,10 @@ while read -r suite; do
 	# shellcheck disable=SC2086 # a command and its argument
 	bash -c 'exec "$@" >"$0/$$" 2>&1' "$logs" $suite &
 	suite_of[$!]=$suite
+	started=$((started + 1))
 done < <(chosen "$@")
 while [ "${#suite_of[@]}" -gt 0 ]; do
 	reap
 done
+[ "$started" -gt 0 ] || { echo "no lab suite is called $*"; end 1; }
 end "$failed"

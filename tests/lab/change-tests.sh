@@ -23,6 +23,7 @@ check "grow" 0 "$racksh" cluster grow b 3
 check "there are three VMs" 0 test "$(vms)" = 3
 expect_well "growing"
 check "grow again changes nothing" 0 "$racksh" cluster grow b 3
+check "there are three VMs still" 0 test "$(vms)" = 3
 
 bad=$("$racksh" vm list -o json | jq -r '.[] | select(.name == "b-02") | .tray')
 check "the tray of b-02 is taken out" 0 "$racksh" tray cordon "$bad" --reason "test of repair" -y

@@ -13,14 +13,14 @@ plan() {
 	cat <<-END
 		create  2 rollback  0
 		create  7 resume    0
-		create 12 rollback 50
-		create 17 rollback  0
+		create 12 rollback  0
+		create 17 rollback 50
 		create 22 resume   20
 		create 27 rollback 20
 		create 32 rollback  0
 		create 37 resume    0
-		create 42 rollback 80
-		create 47 rollback  0
+		create 42 rollback  0
+		create 47 rollback 80
 		create 52 resume   60
 		create 57 rollback 35
 		create 62 rollback  0
