@@ -416,8 +416,9 @@ static bool damaged(const char *uri)
 
 	if (code == SQLITE_OK)
 		pragma_int(s, "SELECT COUNT(*) FROM sqlite_schema", &code);
+	bool bad = (code & 0xff) == SQLITE_CORRUPT || (code & 0xff) == SQLITE_NOTADB || (code == SQLITE_OK && check(&s->db, NULL) != 0);
 	close_db(&s->db);
-	return (code & 0xff) == SQLITE_CORRUPT || (code & 0xff) == SQLITE_NOTADB;
+	return bad;
 }
 
 static int copy_pages(struct sqlite *from, const char *path, struct rk_err *err)

@@ -4,7 +4,7 @@
 
 struct rk_site_finding {
 	const char *check;           /* "identity", "slot", "spares", "power", "quota", "cluster", "leak", "tray", "manager", "reservation", ... */
-	const char *severity;        /* "fail" contradicts or endangers something; "warn" works, but not as it should */
+	const char *severity;        /* "fail" contradicts or endangers something; "warn" works, but not as it should; "unknown" cannot be judged */
 	const char *object, *message, *hint; /* hint may be NULL */
 };
 struct rk_site_findings {

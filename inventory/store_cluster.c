@@ -405,7 +405,8 @@ static int exchange_ids(struct rk_store *store, const char *rack, const char *na
 		rc = rk_db_exec(store->db, err, "UPDATE nvl_partitions SET id = ? WHERE rack = ? AND id = ?", RK_DB_I(aside), RK_DB_S(rack), RK_DB_I(id));
 	if (!rc)
 		rc = rk_db_exec(store->db, err, "UPDATE nvl_partitions SET id = ? WHERE rack = ? AND id = ?", RK_DB_I(id), RK_DB_S(rack), RK_DB_I(old));
-	return rc ? rc : rk_db_exec(store->db, err, "UPDATE nvl_partitions SET id = ? WHERE rack = ? AND id = ?", RK_DB_I(old), RK_DB_S(rack), RK_DB_I(aside));
+	/* Nobody was in the way: the number aside may be the new one. */
+	return rc || aside == id ? rc : rk_db_exec(store->db, err, "UPDATE nvl_partitions SET id = ? WHERE rack = ? AND id = ?", RK_DB_I(old), RK_DB_S(rack), RK_DB_I(aside));
 }
 
 int rk_store_give_nvl_id(struct rk_store *store, const char *rack, const char *name, int id, struct rk_err *err)

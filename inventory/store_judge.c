@@ -36,7 +36,7 @@ static int judge_fabric(struct rk_store *store, const struct rk_site *site, int 
 		return rc;
 	rc = rk_store_judge_topology(store, topology, site, fabric, found->arena, &wiring, &n, err);
 	for (size_t i = 0; !rc && i < n; i++)
-		rk_site_finding_add(found, "wiring", rk_streq(wiring[i].kind, "unknown") ? "warn" : "fail", wiring[i].object, wiring[i].hint, "%s: %s", wiring[i].kind, wiring[i].message);
+		rk_site_finding_add(found, "wiring", rk_streq(wiring[i].kind, "unknown") ? "unknown" : "fail", wiring[i].object, wiring[i].hint, "%s: %s", wiring[i].kind, wiring[i].message);
 	return rc;
 }
 

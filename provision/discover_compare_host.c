@@ -14,7 +14,8 @@ static void expect(struct rk_compare *c, int tray, const struct rk_jnode *versio
 		rk_propose(c, "look", c->site->trays[tray].name, field, rk_arena_strdup(c->arena, want), seen, "not the version that is expected here");
 }
 
-/* Where something is expected, what was seen is kept: placement looks at it (provision/place.h). */
+/* Where something is expected, what was seen is kept: placement looks at it (provision/place.h). What a silent host or switch did not tell stays as it
+ * was known: a tray must not lose an old version by not answering. */
 static void propose_versions(struct rk_compare *c, int tray, const char *driver, const char *nvos, const char *firmware)
 {
 	const struct rk_tray *t = &c->site->trays[tray];
@@ -22,15 +23,20 @@ static void propose_versions(struct rk_compare *c, int tray, const char *driver,
 		const char *key, *value;
 	} rows[] = { { "driver", driver }, { "nvos", nvos }, { "hcaFirmware", firmware } };
 	struct rk_str out RK_CLEANUP_STR = RK_STR_INIT;
+	RK_CLEANUP_JSON struct rk_json *known = NULL;
 	struct rk_jw w;
 
+	if (t->versions && rk_json_parse("versions", t->versions, strlen(t->versions), &known, NULL))
+		known = NULL;
 	rk_jw_init(&w, &out, 0);
 	rk_jw_object(&w);
-	for (size_t i = 0; i < RK_ARRAY_SIZE(rows); i++)
-		if (rows[i].value) {
+	for (size_t i = 0; i < RK_ARRAY_SIZE(rows); i++) {
+		const char *value = rows[i].value || !known ? rows[i].value : rk_jstr(rk_jget(rk_json_root(known), rows[i].key));
+		if (value) {
 			rk_jw_key(&w, rows[i].key);
-			rk_jw_str(&w, rows[i].value);
+			rk_jw_str(&w, value);
 		}
+	}
 	rk_jw_end(&w);
 	if ((!driver && !nvos && !firmware) || rk_streq(rk_str_text(&out), t->versions))
 		return;

@@ -110,11 +110,16 @@ static int diff(struct rk_call *call, struct rk_err *err)
 /* Exit code of findings: warnings count with --strict. */
 static int verdict(const struct rk_site_findings *found, bool strict, struct rk_err *err)
 {
-	size_t fails = 0;
+	size_t fails = 0, unknown = 0;
 
-	for (size_t i = 0; i < found->n; i++)
-		fails += strict || rk_streq(found->items[i].severity, "fail");
-	return fails ? rk_err_set(err, RK_UNHEALTHY, "%zu finding%s", fails, fails == 1 ? "" : "s") : 0;
+	for (size_t i = 0; i < found->n; i++) {
+		bool open = rk_streq(found->items[i].severity, "unknown");
+		unknown += open;
+		fails += !open && (strict || rk_streq(found->items[i].severity, "fail"));
+	}
+	if (fails)
+		return rk_err_set(err, RK_UNHEALTHY, "%zu finding%s", fails, fails == 1 ? "" : "s");
+	return unknown ? rk_err_set(err, RK_UNREACHABLE, "%zu thing%s cannot be judged", unknown, unknown == 1 ? "" : "s") : 0;
 }
 
 static int check(struct rk_call *call, struct rk_err *err)
@@ -240,7 +245,7 @@ static const struct rk_command rows[] = {
 				{ "segments_less_one_rack", RK_COL_JSON }, { "fragmentation", RK_COL_REAL }) },
 	{ .noun = "site", .verb = "check", .summary = "check the stored site as a whole", .list = true,
 	  .description = "Integrity of the store, identities that are unknown or used twice, slots, spares, power, quotas, leaks, clusters without a partition of their own, "
-			 "and the wiring of every imported fabric. Findings of severity fail are code 7, with --strict warnings too.",
+			 "and the wiring of every imported fabric. Findings of severity fail are code 7, with --strict warnings too; without any, unknown ones are code 6.",
 	  .examples = RK_EXAMPLES("site check", "site check -o json"), .run = check,
 	  .columns = RK_COLUMNS({ "severity", RK_COL_TEXT }, { "check", RK_COL_TEXT }, { "object", RK_COL_TEXT }, { "message", RK_COL_TEXT }, { "hint", RK_COL_TEXT, .wide = true }) },
 	{ .noun = "site", .verb = "simulate", .summary = "replay requests on the free racks and compare placement policies", .list = true,

@@ -56,7 +56,7 @@ static int copy_to(struct rk_call *call, struct rk_store *from, const char *uri,
 	if (!rc)
 		rc = rk_store_copy(from, to, err);
 	if (!rc)
-		rk_out_note(call->out, "everything is in %s now; use it with --store or $RACKSH_STORE. %s stays as it was: let nobody go on with it", rk_store_uri(to),
+		rk_out_note(call->out, "everything is in %s now; use it with --store or $RACKSH_STORE. %s keeps everything: let nobody go on with it", rk_store_uri(to),
 			    rk_store_uri(from));
 	return rc;
 }
@@ -92,7 +92,7 @@ static const struct rk_command rows[] = {
 	  .args = RK_ARGS({ .name = "FILE", .type = RK_ARG_FILE, .required = true, .help = "new file" }), .run = backup },
 	{ .noun = "store", .verb = "migrate", .summary = "bring the store to the schema of this racksh, or into another store", .flags = RK_CMD_NO_STORE | RK_CMD_CHANGES | RK_CMD_DANGEROUS,
 	  .description = "A store of any released racksh is brought to the newest schema in one transaction: afterwards it is new, or as it was. Older programs cannot use it then.\n\n"
-			 "With --to everything is copied into a store that is not there yet or empty, SQLite or PostgreSQL, either way. The old one stays as it was.",
+			 "With --to everything is copied into a store that is not there yet or empty, SQLite or PostgreSQL, either way. The old one is brought to the newest schema, too, and keeps everything.",
 	  .options = RK_ARGS({ .name = "to", .type = RK_ARG_TEXT, .help = "sqlite:PATH or postgresql://..." }),
 	  .examples = RK_EXAMPLES("store migrate --dry-run"), .run = migrate },
 };

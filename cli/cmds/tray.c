@@ -117,6 +117,22 @@ static void say_uncordon(struct rk_call *call, const struct marking *m)
 		rk_out_note(call->out, "would empty, erase and bring back into service before that: %s", faulty);
 }
 
+/* The newest snapshot, and where the marked trays are in it: somebody else may have changed the site meanwhile. */
+static int refresh_marked(struct rk_call *call, struct marking *m, struct rk_err *err)
+{
+	const char **names = rk_arena_array(call->arena, m->n, sizeof(*names));
+
+	for (size_t i = 0; i < m->n; i++)
+		names[i] = rk_arena_strdup(call->arena, call->world->site->trays[m->trays[i]].name);
+	int rc = rk_world_refresh(call->world, err);
+	for (size_t i = 0; !rc && i < m->n; i++)
+		if ((m->trays[i] = rk_find_tray(call->world->site, names[i])) == RK_NONE) {
+			rc = rk_err_set(err, RK_CONFLICT, "tray \"%s\" was taken out of the site meanwhile", names[i]);
+			rk_err_hint(err, "racksh tray list shows those that are there; give the command again");
+		}
+	return rc;
+}
+
 /* One that is faulty is emptied and erased before it is free. */
 static int uncordon(struct rk_call *call, struct rk_err *err)
 {
@@ -128,7 +144,7 @@ static int uncordon(struct rk_call *call, struct rk_err *err)
 		say_uncordon(call, &m);
 	if (rc || call->dry_run)
 		return rc;
-	rc = rk_world_refresh(call->world, err);
+	rc = refresh_marked(call, &m, err);
 	if (!rc)
 		rc = rk_tray_restore(call->world, m.trays, m.n, &op, err);
 	if (!rc)

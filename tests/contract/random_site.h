@@ -107,7 +107,13 @@ static inline void random_site(struct random_site *r, unsigned seed)
 	*r = (struct random_site){ .seed = seed };
 	unsigned racks = 1 + roll(r, 6), fabrics = roll(r, 3);
 
-	rk_str_addf(&r->text, "{\"apiVersion\":\"racksh/v1\",\"kind\":\"Site\",\"name\":\"p%u\",\"defaults\":{\"nvme\":[\"0006:01:00.0\"]},\"infiniband\":[", seed);
+	rk_str_addf(&r->text, "{\"apiVersion\":\"racksh/v1\",\"kind\":\"Site\",\"name\":\"p%u\",\"defaults\":{\"nvme\":[\"0006:01:00.0\"]%s},", seed,
+		    roll(r, 2) ? ",\"ssh\":{\"user\":\"ops\",\"knownHosts\":\"/k\",\"jump\":\"ops@{rack}-gw\"}" : "");
+	if (roll(r, 2))
+		rk_str_add(&r->text, "\"health\":{\"cordon\":\"auto\"},");
+	if (roll(r, 2))
+		rk_str_add(&r->text, "\"facilityMeter\":{\"command\":\"/usr/local/bin/meter\"},");
+	rk_str_add(&r->text, "\"infiniband\":[");
 	for (unsigned f = 0; f < fabrics; f++)
 		rk_str_addf(&r->text, "%s{\"name\":\"fab%u\",\"driver\":\"%s\",\"ssh\":\"root@sm%u\",\"rateGbps\":%u}", f ? "," : "", f, f ? "ufm" : "opensm", f,
 			    400 + 400 * roll(r, 2));

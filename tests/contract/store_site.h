@@ -3,6 +3,8 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "inventory/base/file.h"
+#include "inventory/db.h"
 #include "inventory/site_file.h"
 #include "inventory/store.h"
 
@@ -34,6 +36,27 @@ static inline struct rk_site *site_of_tests(void)
 			fail_msg("%s: class %d, message \"%s\"; expected %d, \"%s\"", #call, rc_, err.message ? err.message : "none", \
 				 (int)(class), words);                                                                   \
 	} while (0)
+
+/* What an older racksh left, from its SQL (a statement per line, line feeds in quotes apart), into a store that is not there yet. */
+static inline void load_older_store(const char *uri, const char *fixture)
+{
+	char *sql RK_CLEANUP_FREE = NULL;
+	RK_CLEANUP_DB struct rk_db *db = NULL;
+	size_t len;
+
+	must(rk_file_read(fixture, 1 << 20, &sql, &len, &err));
+	must(rk_db_open(uri, true, &db, &err));
+	must(db->driver->begin(db, true, &err));
+	for (char *at = sql, *end; *at; at = end) {
+		bool quoted = false;
+		for (end = at; *end && (quoted || *end != '\n'); end++)
+			quoted ^= *end == '\'';
+		if (*end)
+			*end++ = '\0';
+		must(rk_db_query(db, at, NULL, 0, NULL, NULL, &err));
+	}
+	must(db->driver->commit(db, &err));
+}
 
 static inline void add_cluster(struct rk_store *store, const char *name, const char *tenant, int64_t op)
 {

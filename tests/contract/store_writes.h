@@ -1,7 +1,5 @@
 /* Every kind of change of a store, to be interrupted: by a full disk, by a lost connection. */
 #pragma once
-#include "inventory/base/file.h"
-#include "inventory/db.h"
 #include "tests/contract/store_site.h"
 
 static const struct rk_actor writes_actor = { "alice", "console", 4711 };
@@ -97,25 +95,6 @@ static inline void fill_store(struct rk_store *store)
 	must(rk_store_op_set(store, op, "resumable", NULL, &err));
 	add_cluster(store, "a", "heron", op);
 	must(try_vm(store, site, "a", 1, 0, &err));
-}
-
-/* What an older racksh left, from its SQL, into a store that is not there yet. */
-static inline void load_older_store(const char *uri)
-{
-	char *sql RK_CLEANUP_FREE = NULL;
-	RK_CLEANUP_DB struct rk_db *db = NULL;
-	size_t len;
-
-	must(rk_db_open(uri, true, &db, &err));
-	must(rk_file_read("tests/fixtures/store/schema-1.sql", 1 << 20, &sql, &len, &err));
-	for (char *at = sql, *end; *at; at = end) {
-		bool quoted = false;
-		for (end = at; *end && (quoted || *end != '\n'); end++)
-			quoted ^= *end == '\'';
-		if (*end)
-			*end++ = '\0';
-		must(rk_db_query(db, at, NULL, 0, NULL, NULL, &err));
-	}
 }
 
 /* All of a store that a person could miss. */

@@ -315,6 +315,26 @@ static void the_release_of_the_switches_is_expected_and_kept(void **state)
 	close_fixture(&f);
 }
 
+/* A tray with an old driver must not come to be placeable by being silent. */
+static void who_does_not_answer_keeps_the_versions_that_are_known(void **state)
+{
+	static const char known[] = "{\"driver\":\"570.1\",\"nvos\":\"25.02.2553\",\"hcaFirmware\":\"40.47.1026\"}";
+	struct fixture f;
+
+	(void)state;
+	open_fixture(&f, NULL);
+	settle(&f);
+	f.w.world.site->versions = "{\"driver\":\"999.1\"}";
+	f.w.world.site->trays[0].versions = known;
+	discover(&f, "r1-t01");
+	has(&f, "r1-t01", "versions", "change", "differs");
+	f.seen->trays[0].driver = NULL;
+	judge(&f);
+	for (size_t i = 0; i < f.found.n; i++)
+		assert_false(strcmp(f.found.items[i].object, "r1-t01") == 0 && strcmp(f.found.items[i].field, "versions") == 0);
+	close_fixture(&f);
+}
+
 static void a_switch_or_tray_in_another_chassis_is_told(void **state)
 {
 	struct fixture f;
@@ -481,6 +501,7 @@ int main(void)
 		cmocka_unit_test(a_host_that_is_silent_leaves_the_switch_as_witness),
 		cmocka_unit_test(everything_silent_is_said_and_proposes_nothing),
 		cmocka_unit_test(other_versions_and_another_hypervisor_are_told),
+		cmocka_unit_test(who_does_not_answer_keeps_the_versions_that_are_known),
 		cmocka_unit_test(the_release_of_the_switches_is_expected_and_kept),
 		cmocka_unit_test(a_switch_or_tray_in_another_chassis_is_told),
 		cmocka_unit_test(switches_that_do_not_say_where_they_are_are_unknown),

@@ -95,6 +95,36 @@ static void a_revision_that_moved_on_names_who_changed_what(void **state)
 		rk_store_close(other);
 }
 
+static int nvl_id(struct fixture *f, const char *name)
+{
+	RK_CLEANUP_SITE struct rk_site *s = snapshot(f->store);
+
+	for (size_t i = 0; i < s->n_nvl_partitions; i++)
+		if (strcmp(s->nvl_partitions[i].name, name) == 0)
+			return s->nvl_partitions[i].id;
+	return 0;
+}
+
+/* The one that has it already takes the id that becomes free. */
+static void an_id_that_the_network_gives_is_kept(void **state)
+{
+	struct fixture *f = *state;
+	NEEDS_SERVER(f);
+
+	add_cluster(f->store, "a", "heron", 0);
+	add_cluster(f->store, "b", "osprey", 0);
+	must(rk_store_add_nvl_partition(f->store, "k1", 1, "a", "a", &err));
+	must(rk_store_give_nvl_id(f->store, "k1", "a", 2, &err)); /* the first free number */
+	assert_int_equal(nvl_id(f, "a"), 2);
+	must(rk_store_give_nvl_id(f->store, "k1", "a", 4711, &err));
+	assert_int_equal(nvl_id(f, "a"), 4711);
+	must(rk_store_add_nvl_partition(f->store, "k1", 5, "b", "b", &err));
+	must(rk_store_give_nvl_id(f->store, "k1", "b", 4711, &err));
+	assert_int_equal(nvl_id(f, "b"), 4711);
+	assert_int_equal(nvl_id(f, "a"), 5);
+	refused(rk_store_give_nvl_id(f->store, "k1", "c", 9, &err), RK_NOT_FOUND, "no NVLink partition \"c\"");
+}
+
 static void what_is_held_is_refused_with_its_holder(void **state)
 {
 	struct fixture *f = *state;
@@ -463,6 +493,7 @@ int main(void)
 		ALL(an_import_is_read_back_as_it_was),
 		ALL(a_cluster_is_read_back_with_all_it_holds),
 		ALL(a_revision_that_moved_on_names_who_changed_what),
+		ALL(an_id_that_the_network_gives_is_kept),
 		ALL(what_is_held_is_refused_with_its_holder),
 		ALL(a_refusal_leaves_the_transaction_usable),
 		ALL(a_rollback_leaves_nothing),

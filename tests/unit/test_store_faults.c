@@ -138,7 +138,7 @@ static void make_models(void)
 	must(rk_mkdirs(model, &err));
 	must(rk_store_open(uri, RK_STORE_WRITE, &writes_actor, &store, &err));
 	fill_store(store);
-	load_older_store(old);
+	load_older_store(old, "tests/fixtures/store/schema-1.sql");
 }
 
 static void refill(const char *place)

@@ -57,38 +57,16 @@ static void a_lost_server_is_said_and_found_again(void **state)
 	must(rk_store_set_tray_cordon(f->store, "k1-t01", "found", &err));
 }
 
-/* Cuts at the first line feed that is not inside of quotes; returns what follows. */
-static char *end_of_statement(char *sql)
-{
-	bool quoted = false;
-
-	for (; *sql && (quoted || *sql != '\n'); sql++)
-		quoted ^= *sql == '\'';
-	if (*sql)
-		*sql++ = '\0';
-	return sql;
-}
-
-/* A store as an older racksh left it, from its SQL. */
 static char *older_store(const struct kind *kind, const char *fixture)
 {
-	char *uri = new_uri(kind), *sql RK_CLEANUP_FREE = NULL, *rest = NULL;
-	RK_CLEANUP_DB struct rk_db *db = NULL;
-	size_t len;
+	char *uri = new_uri(kind);
 
-	must(rk_file_read(fixture, 1 << 20, &sql, &len, &err));
 	if (kind == &sqlite) {
 		char *folder_of RK_CLEANUP_FREE = rk_xstrdup(uri + strlen("sqlite:"));
 		*strrchr(folder_of, '/') = '\0';
 		must(rk_mkdirs(folder_of, &err));
 	}
-	must(rk_db_open(uri, true, &db, &err));
-	must(db->driver->begin(db, true, &err));
-	for (char *statement = sql; *statement; statement = rest) {
-		rest = end_of_statement(statement);
-		must(rk_db_query(db, statement, NULL, 0, NULL, NULL, &err));
-	}
-	must(db->driver->commit(db, &err));
+	load_older_store(uri, fixture);
 	return uri;
 }
 
