@@ -239,6 +239,21 @@ static void write_bw_line(struct rk_metrics *m, struct write_bw *w, char *line, 
 	w->best = average * w->factor;
 }
 
+/* Where the connection to the VM was lost each time. */
+static void lost_rails(const struct rk_evidence *evidence, struct rk_metrics *ret)
+{
+	char *at = rk_clean(ret->arena, evidence->out, evidence->out_len), *line;
+	int lost = 0;
+
+	while ((line = rk_next_line(&at, NULL)) != NULL && lost < RK_RAILS_MAX) {
+		double rail;
+		if (!rk_starts_with(line, RK_RAIL_LOST) || !rk_lead_number(line + strlen(RK_RAIL_LOST), &rail) || rail < 0 || rail >= RK_RAILS_MAX)
+			continue;
+		rk_metric_absent(ret, "ibbw.gbps", rk_labelf(ret, "rail=%.0f", rail), "no result");
+		lost++;
+	}
+}
+
 void rk_parse_ib_write_bw(const struct rk_evidence *evidence, struct rk_metrics *ret)
 {
 	static const char *const failed[] = { "Completion with error", "Did not detect devices", "Unable to find the Infiniband", "Failed status" };
@@ -262,6 +277,7 @@ void rk_parse_ib_write_bw(const struct rk_evidence *evidence, struct rk_metrics 
 	}
 	if (!error && ret->n)
 		rk_metric_text(ret, "ibbw.error", "", "none");
+	lost_rails(evidence, ret);
 }
 
 static void fio_document(void *ctx, const struct rk_jnode *root)

@@ -264,20 +264,71 @@ static void describe(const struct rk_site *site, int vm_at, size_t n_probes, str
 	fill_expect(site, vm, &t->expect);
 }
 
+/* End of the run of VMs of one cluster that begins at `from`. */
+static size_t same_cluster(const struct rk_site *site, const int *vms, size_t from, size_t n)
+{
+	size_t end = from;
+
+	while (end < n && site->vms[vms[end]].cluster == site->vms[vms[from]].cluster)
+		end++;
+	return end;
+}
+
+/* What needs several targets stays within a cluster: isolation keeps others apart, and nobody logs into the VM of another tenant. One cluster after
+ * another: they may share a way through the fabric. */
+static void measure_together(struct rk_world *world, const struct rk_texts *level, const int *vms, size_t n, struct rk_arena *arena, struct rk_target *targets)
+{
+	size_t end;
+
+	for (size_t from = 0; from < n; from = end) {
+		end = same_cluster(world->site, vms, from, n);
+		if (rk_texts_have(level, "ib-write-bw"))
+			rk_collect_pairs(world, vms + from, end - from, arena, targets + from);
+		rk_collect_nccl(world, level, vms + from, end - from, arena, targets + from);
+	}
+}
+
+static int seconds_together(const struct rk_site *site, const struct rk_texts *level, const int *vms, size_t n, const struct rk_target *targets)
+{
+	int seconds = 0;
+	size_t end;
+
+	for (size_t from = 0; from < n; from = end) {
+		int rails = 0;
+		end = same_cluster(site, vms, from, n);
+		for (size_t i = from; i < end; i++)
+			rails = targets[i].expect.rails > rails ? targets[i].expect.rails : rails;
+		seconds += rk_nccl_seconds(level, targets + from, end - from);
+		seconds += rk_texts_have(level, "ib-write-bw") ? rk_pairs_seconds(end - from, rails) : 0;
+	}
+	return seconds;
+}
+
+/* VMs of one cluster side by side, else in the order in which they were given. */
+static const int *by_cluster(const struct rk_site *site, const int *vms, size_t n, struct rk_arena *arena)
+{
+	int *sorted = rk_arena_array(arena, n + 1, sizeof(*sorted));
+	size_t *places = rk_arena_array(arena, site->n_clusters + 1, sizeof(*places));
+
+	for (size_t i = 0; i < n; i++)
+		places[site->vms[vms[i]].cluster + 1]++;
+	for (size_t c = 1; c < site->n_clusters; c++)
+		places[c] += places[c - 1];
+	for (size_t i = 0; i < n; i++)
+		sorted[places[site->vms[vms[i]].cluster]++] = vms[i];
+	return sorted;
+}
+
 /* Measurements take minutes: say how many before they begin. Those of one target run one after another, and on all targets at once; those that need
  * several targets come after them, kind after kind, so that none disturbs another. */
-static void announce(struct rk_world *world, const struct plan *plan, const struct rk_target *targets, size_t n)
+static void announce(struct rk_world *world, const struct plan *plan, const int *vms, const struct rk_target *targets, size_t n)
 {
 	enum { WORTH_SAYING = 60 };
 	int jobs = world->jobs > 0 ? world->jobs : 64;
 	size_t turns = (n + (size_t)jobs - 1) / (size_t)jobs;
-	int rails = 0, together = rk_nccl_seconds(plan->level, targets, n);
+	int together = seconds_together(world->site, plan->level, vms, n, targets);
 	char text[96];
 
-	for (size_t i = 0; i < n; i++)
-		rails = targets[i].expect.rails > rails ? targets[i].expect.rails : rails;
-	if (rk_texts_have(plan->level, "ib-write-bw"))
-		together += rk_pairs_seconds(n, rails);
 	if (!world->progress || world->sim || plan->estimate + together < WORTH_SAYING)
 		return;
 	snprintf(text, sizeof(text), "measuring %zu targets takes about %zu minutes", n, (turns * (size_t)plan->estimate + (size_t)together + 59) / 60);
@@ -292,21 +343,20 @@ int rk_collect(struct rk_world *world, const struct rk_hprofile *profile, const 
 
 	if (rc)
 		return rc;
+	vms = by_cluster(world->site, vms, n, arena);
 	struct job job = { world, &plan, vms, rk_arena_array(arena, n + 1, sizeof(struct rk_target)), rk_xcalloc(n + 1, sizeof(struct rk_arena *)), n, 0 };
 	for (size_t i = 0; i < n; i++) {
 		describe(world->site, vms[i], plan.n, arena, &job.targets[i]);
 		job.targets[i].at_ms = rk_clock_unix_ms(NULL);
 		job.arenas[i] = rk_arena_new();
 	}
-	announce(world, &plan, job.targets, n);
+	announce(world, &plan, vms, job.targets, n);
 	struct rk_meters *meters = rk_collect_meters(world, plan.level, vms, n, arena);
 	rk_fanout(n, world->jobs > 0 ? world->jobs : 64, collect_one, &job);
 	for (size_t i = 0; i < n; i++)
 		rk_arena_adopt(arena, job.arenas[i]);
 	free(job.arenas);
-	if (rk_texts_have(plan.level, "ib-write-bw"))
-		rk_collect_pairs(world, vms, n, arena, job.targets);
-	rk_collect_nccl(world, plan.level, vms, n, arena, job.targets);
+	measure_together(world, plan.level, vms, n, arena, job.targets);
 	rk_collect_bmc(world, plan.level, vms, n, meters, arena, job.targets);
 	rk_str_clear(&plan.script);
 	*ret = job.targets;

@@ -12,9 +12,9 @@ struct rk_meters *rk_collect_meters(struct rk_world *world, const struct rk_text
 /* leak and power, from the management controllers of the targets' trays, where there are any. Room for RK_COLLECT_MORE more answers. */
 void rk_collect_bmc(struct rk_world *world, const struct rk_texts *level, const int *vms, size_t n, const struct rk_meters *meters, struct rk_arena *arena,
 		    struct rk_target *targets);
-/* ib-write-bw between pairs of the targets: rounds in which every target has one partner, so that no two measurements share a port. */
+/* ib-write-bw between pairs of the targets, all of one cluster: rounds in which every target has one partner, so that no two measurements share a port. */
 void rk_collect_pairs(struct rk_world *world, const int *vms, size_t n, struct rk_arena *arena, struct rk_target *targets);
-/* nccl-domain over all targets of each rack, then nccl-racks over pairs of racks in rounds: no rack is in two at once. Every target of a rack keeps
+/* nccl-domain over all targets of each rack (of one cluster), then nccl-racks over pairs of racks in rounds: no rack is in two at once. Every target of a rack keeps
  * what was measured with it. */
 void rk_collect_nccl(struct rk_world *world, const struct rk_texts *level, const int *vms, size_t n, struct rk_arena *arena, struct rk_target *targets);
 /* Seconds these usually take. */

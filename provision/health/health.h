@@ -116,9 +116,9 @@ struct rk_trend {
 int rk_judge(const struct rk_hprofile *profile, const char *level, const struct rk_target *targets, size_t n, struct rk_arena *arena,
 	     struct rk_report *ret, struct rk_err *err);
 int rk_report_rc(const struct rk_report *report, bool strict); /* 0, RK_UNHEALTHY, RK_UNREACHABLE */
-/* {"verdict", "at", "level"}: what a cluster keeps of its last validation. */
 
-/* Runs the collectors of the level on the VMs (indexes into world->site->vms), one connection each, in parallel. */
+/* Runs the collectors of the level on the VMs (indexes into world->site->vms), one connection each, in parallel; measurements that need several VMs
+ * within each cluster. Targets of one cluster stand side by side, else in the order of the VMs. */
 int rk_collect(struct rk_world *world, const struct rk_hprofile *profile, const char *level, const int *vms, size_t n, struct rk_arena *arena,
 	       struct rk_target **ret, struct rk_err *err);
 /* Trays that failed a check that asks for a cordon, folded, and the checks; NULL when there are none. In the arena. */

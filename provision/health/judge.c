@@ -52,10 +52,17 @@ static double uptime_of(const struct rk_target_metrics *t)
 	return -1;
 }
 
-/* What does not run at the level is not looked at. */
-static void read_target(struct rk_target_metrics *t, const struct rk_target *target, const struct rk_judge *j, struct rk_arena *arena,
-			bool *ret_reached)
+static void note_shell(enum rk_shell *shell, bool came)
 {
+	enum rk_shell now = came ? RK_SHELL_ANSWERS : RK_SHELL_SILENT;
+
+	*shell = now > *shell ? now : *shell;
+}
+
+/* What does not run at the level is not looked at. */
+static void read_target(const struct rk_judge *j, size_t at, const struct rk_target *target, struct rk_arena *arena)
+{
+	struct rk_target_metrics *t = &j->targets[at];
 	const struct rk_texts *level = &j->profile->levels[j->level];
 
 	t->target = target;
@@ -67,7 +74,10 @@ static void read_target(struct rk_target_metrics *t, const struct rk_target *tar
 		const struct rk_own_collector *own = c ? NULL : rk_hprofile_own(j->profile, e->collector);
 		t->of[i].arena = arena;
 		t->reason[i] = rk_probe_reason(e, arena);
-		*ret_reached |= !t->reason[i] || !rk_starts_with(t->reason[i], "unreachable");
+		bool came = !t->reason[i] || !rk_starts_with(t->reason[i], "unreachable");
+		j->reached[at] |= came;
+		if (!c || c->command)
+			note_shell(&j->shell[at], came);
 		/* What a failed probe printed before it failed still counts. */
 		if (c && rk_texts_have(level, c->name))
 			c->parse(e, &t->of[i]);
@@ -93,7 +103,7 @@ static void read_part(void *ctx, size_t part)
 	struct reading *r = ctx;
 
 	for (size_t i = part; i < r->j->n; i += r->parts)
-		read_target(&r->j->targets[i], &r->targets[i], r->j, r->arenas[part], &r->j->reached[i]);
+		read_target(r->j, i, &r->targets[i], r->arenas[part]);
 }
 
 /* Parsing is most of the work, and targets know nothing of each other. */
@@ -434,6 +444,7 @@ int rk_judge(const struct rk_hprofile *profile, const char *level, const struct 
 		return rk_err_set(err, RK_INVALID, "nothing to validate: no targets");
 	j.targets = rk_arena_array(arena, n, sizeof(*j.targets));
 	j.reached = rk_arena_array(arena, n, sizeof(*j.reached));
+	j.shell = rk_arena_array(arena, n, sizeof(*j.shell));
 	j.outcomes = rk_arena_array(arena, n * (profile->n_rules + 1), sizeof(*j.outcomes));
 	read_targets(&j, targets);
 	index_sources(&j, targets);

@@ -21,12 +21,15 @@ struct rk_source_list {
 	unsigned char items[8];
 	size_t n;
 };
+/* What the shell of a target had to say. Its BMC, and measurements that another VM started, say nothing about it. */
+enum rk_shell { RK_SHELL_NOT_ASKED, RK_SHELL_SILENT, RK_SHELL_ANSWERS };
 struct rk_judge {
 	const struct rk_hprofile *profile;
 	enum rk_level level;
 	struct rk_arena *arena;
 	struct rk_target_metrics *targets;
-	bool *reached;               /* per target: something came back */
+	bool *reached;               /* per target: something came back, from it or about it */
+	enum rk_shell *shell;        /* per target */
 	size_t n;
 	struct rk_outcome *outcomes; /* [rule][target] */
 	const unsigned char (*evidence_of)[RK_COLLECTORS_MAX]; /* [target][collector]: place of its answer + 1; 0 = none */

@@ -107,8 +107,8 @@ static bool nccl_error(const struct place *p, const struct rk_evidence *evidence
 	return true;
 }
 
-/* Returns the bandwidth, 0 without a result. */
-static double nccl_run(const struct place *p, const struct rk_evidence *evidence)
+/* Returns the bandwidth, 0 without a result. *ret_told: the metric "error" says how it went; may be NULL. */
+static double nccl_run(const struct place *p, const struct rk_evidence *evidence, bool *ret_told)
 {
 	char *at = rk_clean(p->m->arena, evidence->out, evidence->out_len), *line;
 	struct nccl n = { 0 };
@@ -120,17 +120,19 @@ static double nccl_run(const struct place *p, const struct rk_evidence *evidence
 		nccl_emit(p, &n);
 	if (n.row && n.concluded && !error)
 		rk_metric_text(p->m, name(p, "error"), p->label, "none");
+	if (ret_told)
+		*ret_told = error || (n.row && n.concluded);
 	return n.row && n.concluded ? n.busbw : 0;
 }
 
 void rk_parse_nccl(const struct rk_evidence *evidence, struct rk_metrics *ret)
 {
-	nccl_run(&(struct place){ ret, "nccl", "" }, evidence);
+	nccl_run(&(struct place){ ret, "nccl", "" }, evidence, NULL);
 }
 
 void rk_parse_nccl_domain(const struct rk_evidence *evidence, struct rk_metrics *ret)
 {
-	nccl_run(&(struct place){ ret, "nccl.domain", "" }, evidence);
+	nccl_run(&(struct place){ ret, "nccl.domain", "" }, evidence, NULL);
 }
 
 /* Runs one after another, each behind a line "# racksh: pair OWN PEER"; the best one speaks for the rack itself. */
@@ -150,7 +152,11 @@ void rk_parse_nccl_racks(const struct rk_evidence *evidence, struct rk_metrics *
 		run.out_len = (size_t)((next ? next : end) - run.out);
 		if (eol && (!next || next > eol) && rk_words(head, words, 3) == 2) {
 			const char *peer = rk_labelf(ret, "peer=%.48s", words[1]);
-			double busbw = nccl_run(&(struct place){ ret, "nccl.pair", peer }, &run);
+			bool told;
+			double busbw = nccl_run(&(struct place){ ret, "nccl.pair", peer }, &run, &told);
+			/* A pair that was lost is not known, however well the others did. */
+			if (!told && !rk_status_is(evidence, "127"))
+				rk_metric_absent(ret, "nccl.pair.error", peer, "no result");
 			best = busbw > best ? busbw : best;
 		}
 		at = next;

@@ -69,7 +69,8 @@ static void keep(struct domain *d, int rc, const struct rk_ssh_result *result, c
 	rk_str_addn(&d->out, rk_str_text(&result->out), result->out.len);
 	if (d->out.len && d->out.text[d->out.len - 1] != '\n')
 		rk_str_addc(&d->out, '\n');
-	int status = rc ? RK_UNREACHABLE : result->status < 0 ? 255 : result->status;
+	/* As ssh says it. A run that was lost is not one that nobody wanted. */
+	int status = rc || result->status < 0 ? 255 : result->status;
 	d->status = status > d->status ? status : d->status;
 }
 

@@ -235,7 +235,10 @@ static void add_evidence(const struct pairs *p, size_t target, struct rk_arena *
 {
 	struct rk_str out RK_CLEANUP_STR = RK_STR_INIT, err RK_CLEANUP_STR = RK_STR_INIT;
 	const char *status = "unreachable";
+	bool any = false;
 
+	for (int rail = 0; rail < p->rails; rail++)
+		any |= side_of(p, target, rail)->status >= 0;
 	for (int rail = 0; rail < p->rails; rail++) {
 		struct side *s = side_of(p, target, rail);
 		if (s->status >= 0) {
@@ -243,6 +246,9 @@ static void add_evidence(const struct pairs *p, size_t target, struct rk_arena *
 			status = first || s->status ? rk_arena_printf(arena, "%d", s->status) : status;
 			rk_str_add(&out, s->out);
 			rk_str_add(&err, s->err);
+		} else if (any && rail < t->expect.rails) {
+			/* The others must not speak for it. */
+			rk_str_addf(&out, "%s" RK_RAIL_LOST "%d\n", out.len && out.text[out.len - 1] != '\n' ? "\n" : "", rail);
 		}
 		free(s->out);
 		free(s->err);

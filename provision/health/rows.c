@@ -92,18 +92,31 @@ void rk_judge_rule_rows(struct rk_judge *j, size_t r, struct rk_rows *all)
 static const char *why_silent(struct rk_judge *j, size_t target)
 {
 	const struct rk_target_metrics *t = &j->targets[target];
-	const struct rk_evidence *e = t->target->n_evidence ? &t->target->evidence[0] : NULL;
 	struct rk_str text RK_CLEANUP_STR = RK_STR_INIT;
+	size_t i = 0;
 
-	if (!e)
+	while (i < t->target->n_evidence && (!t->reason[i] || !rk_starts_with(t->reason[i], "unreachable")))
+		i++;
+	if (i == t->target->n_evidence)
 		return "no evidence";
-	if (strcmp(t->reason[0], "unreachable") != 0)
-		return t->reason[0];
+	const struct rk_evidence *e = &t->target->evidence[i];
+	if (strcmp(t->reason[i], "unreachable") != 0)
+		return t->reason[i];
 	if (!e->err_len)
 		return "unreachable";
 	rk_str_add(&text, "unreachable: ");
 	rk_str_add_escaped(&text, e->err, e->err_len < 200 ? e->err_len : 200);
 	return rk_arena_strdup(j->arena, rk_str_text(&text));
+}
+
+/* A target that nobody asked, but about which something is known, has no answer to wait for. */
+static struct rk_outcome reach_of(struct rk_judge *j, size_t target)
+{
+	if (j->shell[target] == RK_SHELL_ANSWERS)
+		return (struct rk_outcome){ .verdict = RK_V_PASS, .value = "answers", .expected = "answers" };
+	if (j->shell[target] == RK_SHELL_NOT_ASKED && j->reached[target])
+		return (struct rk_outcome){ .verdict = RK_V_SKIPPED, .value = "nothing was asked of its shell", .expected = "answers" };
+	return (struct rk_outcome){ .verdict = RK_V_UNKNOWN, .value = why_silent(j, target), .expected = "answers" };
 }
 
 /* Targets that brought nothing are unknown. */
@@ -116,10 +129,9 @@ void rk_judge_reach_rows(struct rk_judge *j, struct rk_rows *all)
 	struct lists lists = { 0 };
 
 	for (size_t t = 0; t < j->n; t++) {
-		struct rk_outcome o = { .verdict = j->reached[t] ? RK_V_PASS : RK_V_UNKNOWN, .expected = "answers" };
-		o.value = j->reached[t] ? "answers" : why_silent(j, t);
+		struct rk_outcome o = reach_of(j, t);
 		o.measured = o.verdict;
-		o.silence = j->reached[t] ? NULL : rk_silence_of(j->targets[t].target, rule.id);
+		o.silence = o.verdict == RK_V_UNKNOWN ? rk_silence_of(j->targets[t].target, rule.id) : NULL;
 		if (o.silence)
 			o.verdict = RK_V_SKIPPED;
 		add_to_row(&rule, &o, j->targets[t].target->name, keys, &rows, &lists, j->arena);

@@ -12,13 +12,19 @@
 
 enum { VMS = 8 };
 
-/* Racks r1 and r2 of four trays; cluster "a" on all of them, its VMs in the order of the trays. */
-static void open_deep(struct twin *t)
+/* Racks r1 and r2 of four trays. */
+static void open_racks(struct twin *t)
 {
 	char *text RK_CLEANUP_FREE = rk_xstrdup(twin_site), *name = strstr(text, "\"name\":\"r1\"");
 	char *site RK_CLEANUP_FREE = rk_xasprintf("%.*s\"name\":\"r[1-2]\"%s", (int)(name - text), text, name + strlen("\"name\":\"r1\""));
 
 	twin_open(t, site, false);
+}
+
+/* Cluster "a" on all of them, its VMs in the order of the trays. */
+static void open_deep(struct twin *t)
+{
+	open_racks(t);
 	twin_cluster(t, "a", "ta", VMS);
 	for (size_t i = 0; i < t->world.site->n_hcas; i++) {
 		t->world.site->hcas[i].leaf = rk_arena_printf(t->arena, "leaf-%d", t->world.site->hcas[i].rail);
@@ -169,6 +175,139 @@ static void drivers_and_cables_of_ports_are_looked_at(void **state)
 	}
 }
 
+static const struct rk_evidence *evidence_of(const struct rk_target *t, const char *collector)
+{
+	for (size_t i = 0; i < t->n_evidence; i++)
+		if (strcmp(t->evidence[i].collector, collector) == 0)
+			return &t->evidence[i];
+	return NULL;
+}
+
+static struct rk_target *collected(struct twin *t, const int *vms, size_t n)
+{
+	struct rk_hprofile *profile RK_CLEANUP(rk_cleanup_hprofile) = NULL;
+	struct rk_target *targets = NULL;
+
+	TWIN_OK(rk_hprofile_load("gb300-acceptance", &profile, err));
+	TWIN_OK(rk_collect(&t->world, profile, "deep", vms, n, t->arena, &targets, err));
+	return targets;
+}
+
+/* Trays of two tenants, turn about: nobody measures with the other's VMs, and who is alone with nobody. */
+static void measurements_together_stay_within_a_cluster(void **state)
+{
+	struct twin t;
+	int vms[VMS], n = 0;
+
+	(void)state;
+	open_racks(&t);
+	twin_cluster(&t, "a", "ta", 3);
+	twin_cluster(&t, "b", "tb", 4);
+	twin_cluster(&t, "c", "tb", 1);
+	for (size_t i = 0; i < t.world.site->n_vms; i += 2)
+		vms[n++] = (int)i;
+	for (size_t i = 1; i < t.world.site->n_vms; i += 2)
+		vms[n++] = (int)i;
+	assert_int_equal(n, VMS);
+	const struct rk_target *targets = collected(&t, vms, VMS);
+	size_t domains = 0, pairs = 0;
+	for (size_t i = 0; i < VMS; i++) {
+		const struct rk_evidence *domain = evidence_of(&targets[i], "nccl-domain"), *racks = evidence_of(&targets[i], "nccl-racks");
+		for (const char *other = "abc"; *other; other++) {
+			const char *name = rk_arena_printf(t.arena, " %c-0", *other);
+			bool own = *other == *targets[i].cluster;
+			if (!own && ((domain && strstr(domain->out, name)) || (racks && strstr(racks->out, name))))
+				fail_msg("%s measured with cluster %c", targets[i].name, *other);
+		}
+		domains += domain != NULL;
+		pairs += evidence_of(&targets[i], "ib-write-bw") != NULL;
+		assert_true(strcmp(targets[i].cluster, "c") != 0 || !evidence_of(&targets[i], "ib-write-bw"));
+		/* Who is who did not get mixed up. */
+		assert_int_equal(*targets[i].name, *targets[i].cluster);
+	}
+	assert_true(domains > 0);
+	assert_int_equal(pairs, VMS - 1);
+	twin_close(&t);
+}
+
+static size_t probes_of(const struct rk_target *t)
+{
+	size_t n = 0;
+
+	for (size_t i = 0; i < t->n_evidence; i++)
+		n += rk_collector_find(t->evidence[i].collector)->command != NULL;
+	return n;
+}
+
+static const char *verdict_of(const struct rk_report *r, const char *id, const char *target)
+{
+	for (size_t c = 0; c < r->n_checks; c++)
+		for (size_t i = 0; i < r->checks[c].n_targets && strcmp(r->checks[c].id, id) == 0; i++)
+			if (strcmp(r->checks[c].targets[i], target) == 0)
+				return r->checks[c].verdict;
+	return "no row";
+}
+
+/* Calls of a guest after its probes, counted from 1, do not come through. */
+static void lose(struct twin *t, const char *tray, size_t probes, size_t first, size_t last)
+{
+	for (size_t i = first; i <= last; i++)
+		plant(t, rk_arena_printf(t->arena, "guest.run@%s#%zu=hang", tray, probes + i));
+}
+
+static size_t probes_at_the_deep_level(void)
+{
+	static const int vms[] = { 0 };
+	struct twin t;
+
+	open_deep(&t);
+	size_t n = probes_of(collected(&t, vms, 1));
+	twin_close(&t);
+	return n;
+}
+
+/* The first VM of a rack starts the runs: without it they are not known, and not skipped either. */
+static void a_run_over_racks_that_was_lost_is_unknown(void **state)
+{
+	enum { RAILS = 4, ENDS = 2, ROUNDS = 2 };
+	size_t probes = probes_at_the_deep_level();
+	struct twin t;
+
+	(void)state;
+	open_deep(&t);
+	lose(&t, tray_of(&t, 0), probes, RAILS * ENDS * ROUNDS + 1, RAILS * ENDS * ROUNDS + 2);
+	struct rk_report r = measured(&t, VMS);
+	assert_string_equal(r.verdict, "unknown");
+	for (int vm = 0; vm < VMS; vm++) {
+		const char *name = t.world.site->vms[vm].name;
+		assert_string_equal(verdict_of(&r, "ssh", name), "pass");
+		assert_string_equal(verdict_of(&r, "act.ib", name), "pass");
+		assert_string_equal(verdict_of(&r, "act.nccl.domain.run", name), vm < 4 ? "unknown" : "pass");
+		assert_string_equal(verdict_of(&r, "act.nccl.racks.run", name), "unknown");
+	}
+	twin_close(&t);
+}
+
+/* All that a rail could have shown was lost: the other three do not speak for it, and what is bad stays bad. */
+static void a_rail_whose_measurements_were_lost_is_unknown(void **state)
+{
+	enum { RAIL = 2 };
+	size_t probes = probes_at_the_deep_level();
+
+	(void)state;
+	for (int slow = 0; slow < 2; slow++) {
+		struct twin t;
+		open_deep(&t);
+		lose(&t, tray_of(&t, 0), probes, 2 * RAIL + 1, 2 * RAIL + 2);
+		if (slow)
+			plant(&t, rk_arena_printf(t.arena, "cable-slow@%s/1/50", tray_of(&t, 0)));
+		struct rk_report r = measured(&t, 2);
+		assert_string_equal(verdict_of(&r, "act.ib", t.world.site->vms[0].name), slow ? "fail" : "unknown");
+		assert_string_equal(verdict_of(&r, "act.ib", t.world.site->vms[1].name), slow ? "fail" : "pass");
+		twin_close(&t);
+	}
+}
+
 static const struct rk_metric *metric_of(const char *collector, const char *out, const char *name, const char *label, struct rk_metrics *m)
 {
 	const struct rk_evidence e = { collector, out, strlen(out), "", 0, "0" };
@@ -228,6 +367,8 @@ static void runs_of_pairs_are_told_apart_and_the_best_speaks_for_the_rack(void *
 	assert_true(slow->number > 512 && slow->number < 513);
 	assert_true(rk_metric_find(&m, "nccl.racks.busbw", "")->number > 738);
 	assert_null(rk_metric_find(&m, "nccl.pair.busbw", "peer=r4"));
+	assert_string_equal(rk_metric_find(&m, "nccl.pair.error", "peer=r3")->text, "none");
+	assert_int_equal(rk_metric_find(&m, "nccl.pair.error", "peer=r4")->type, RK_METRIC_ABSENT);
 	const struct rk_metric *error = metric_of("nccl-domain", "ops@10.0.0.2: Permission denied (publickey).\n", "nccl.domain.error", "", &closed);
 	assert_non_null(error);
 	assert_int_equal(error->type, RK_METRIC_ABSENT);
@@ -241,6 +382,9 @@ int main(void)
 		cmocka_unit_test(who_met_slow_ones_only_is_not_blamed),
 		cmocka_unit_test(a_gpu_outside_the_partition_is_the_cause_not_the_run),
 		cmocka_unit_test(drivers_and_cables_of_ports_are_looked_at),
+		cmocka_unit_test(measurements_together_stay_within_a_cluster),
+		cmocka_unit_test(a_run_over_racks_that_was_lost_is_unknown),
+		cmocka_unit_test(a_rail_whose_measurements_were_lost_is_unknown),
 		cmocka_unit_test(leaf_answers_are_read),
 		cmocka_unit_test(rounds_pair_everybody_and_nobody_twice),
 		cmocka_unit_test(runs_of_pairs_are_told_apart_and_the_best_speaks_for_the_rack),

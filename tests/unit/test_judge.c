@@ -262,6 +262,36 @@ static void target_without_files_is_unknown(void **state)
 	assert_int_equal(rk_report_rc(&r, false), RK_UNREACHABLE);
 }
 
+/* Its BMC and a run that another VM started tell about it, and that counts; that it answers they do not say. */
+static void a_vm_that_only_others_tell_about_does_not_answer(void **state)
+{
+	static const struct {
+		const char *status, *err, *verdict, *value;
+	} rows[] = {
+		{ "unreachable", "connect: timed out", "unknown", "unreachable: connect: timed out" },
+		{ "255", "ops@10.0.0.2: Permission denied (publickey).", "unknown", "unreachable: login refused" },
+		{ NULL, "", "skipped", "nothing was asked of its shell" },
+	};
+	static const char leak[] = "{\"Members\":[{\"Id\":\"LeakDetector_1\",\"DetectorState\":\"Critical\"}]}", run[] = "# Collective test concluded: all_reduce_perf\n";
+
+	(void)state;
+	for (size_t i = 0; i < RK_ARRAY_SIZE(rows); i++) {
+		RK_CLEANUP_ARENA struct rk_arena *arena = rk_arena_new();
+		struct rk_hprofile *profile RK_CLEANUP(rk_cleanup_hprofile) = NULL;
+		struct rk_evidence evidence[] = { { "leak", leak, sizeof(leak) - 1, "", 0, "0" }, { "nccl-domain", run, sizeof(run) - 1, "", 0, "0" },
+						  { "services", "", 0, rows[i].err, strlen(rows[i].err), rows[i].status } };
+		const struct rk_target target = { .name = "a-02", .kind = "vm", .rack = "r01", .cluster = "a", .tray = "r01-t02", .evidence = evidence,
+						  .n_evidence = rows[i].status ? 3 : 2 };
+		struct rk_report r;
+		assert_int_equal(rk_hprofile_load("gb300-acceptance", &profile, NULL), 0);
+		assert_int_equal(rk_judge(profile, "quick", &target, 1, arena, &r, NULL), 0);
+		const struct rk_check *ssh = find(&r, "ssh", rows[i].verdict);
+		if (!ssh || strcmp(ssh->value, rows[i].value) != 0)
+			fail_msg("row %zu: %s", i, ssh ? ssh->value : "another verdict");
+		assert_non_null(find(&r, "env.leak", "fail"));
+	}
+}
+
 static void earliest_fatal_xid_wins_over_its_echoes(void **state)
 {
 	RK_CLEANUP_ARENA struct rk_arena *arena = rk_arena_new();
@@ -345,6 +375,7 @@ int main(void)
 		cmocka_unit_test(healthy_cluster_passes_with_one_row_per_check),
 		cmocka_unit_test(one_fault_gives_the_experts_verdict_on_the_right_vm),
 		cmocka_unit_test(target_without_files_is_unknown),
+		cmocka_unit_test(a_vm_that_only_others_tell_about_does_not_answer),
 		cmocka_unit_test(earliest_fatal_xid_wins_over_its_echoes),
 		cmocka_unit_test(without_a_majority_all_are_named),
 		cmocka_unit_test(every_builtin_profile_loads),
