@@ -16,10 +16,26 @@ struct run {
 	struct ssh_channel_callbacks_struct callbacks;
 	const char *input;
 	size_t input_len, sent;
-	bool eof_sent, ended;
+	bool eof_sent, ended, moved;      /* moved: bytes went or came since the last look */
 	struct rk_ssh_result *result;
 	int64_t idle_until, command_until;
 };
+
+/* Taken as it arrives: libssh hands nothing out any more once the connection is lost, and what a host said before that counts. A stream past its
+ * limit is still drained: a full window would stop the other one. */
+static int on_data(ssh_session session, ssh_channel channel, void *data, uint32_t n, int is_stderr, void *ctx)
+{
+	struct run *run = ctx;
+	struct rk_str *out = is_stderr ? &run->result->err : &run->result->out;
+	size_t room = run->ssh->limits.output_max - out->len, take = n < room ? n : room;
+
+	(void)session;
+	(void)channel;
+	rk_str_addn(out, data, take);
+	run->result->truncated |= take < n;
+	run->moved = true;
+	return (int)n;
+}
 
 static void on_exit_status(ssh_session session, ssh_channel channel, int status, void *ctx)
 {
@@ -57,8 +73,8 @@ static void run_end(struct run *run)
 	run->channel = NULL;
 }
 
-/* busy: something moved just now, so only look, do not wait. */
-static int run_wait(struct run *run, bool busy, struct rk_err *err)
+/* When something moved just now it only looks, and does not wait. */
+static int run_wait(struct run *run, struct rk_err *err)
 {
 	struct rk_ssh *ssh = run->ssh;
 	int64_t now = rk_clock_ms(NULL), until = run->idle_until < run->command_until ? run->idle_until : run->command_until;
@@ -74,10 +90,10 @@ static int run_wait(struct run *run, bool busy, struct rk_err *err)
 	/* Waiting is done here: inside libssh a wish to write that came up in a callback does not wake the poll. */
 	int64_t left = (until < ssh->until ? until : ssh->until) - now;
 	short events = (short)(POLLIN | (ssh_get_poll_flags(ssh->session) & SSH_WRITE_PENDING ? POLLOUT : 0));
-	rk_ssh_poll(ssh, ssh->fd, events, busy ? 0 : left < RK_SSH_SLICE_MS ? (int)left : RK_SSH_SLICE_MS);
+	rk_ssh_poll(ssh, ssh->fd, events, run->moved ? 0 : left < RK_SSH_SLICE_MS ? (int)left : RK_SSH_SLICE_MS);
+	run->moved = false;
 	if (ssh_event_dopoll(ssh->event, 0) == SSH_ERROR || !ssh_is_connected(ssh->session)) {
-		/* Data that came with the last packets is still to be read; the loop sees the closed channel next. */
-		if (ssh_channel_poll(run->channel, 0) > 0 || ssh_channel_poll(run->channel, 1) > 0 || run->ended)
+		if (run->ended)
 			return 0;
 		ssh->broken = true;
 		return rk_err_set(err, RK_UNREACHABLE, "ssh %s: command: the connection was lost; its outcome is not known", ssh->name);
@@ -96,7 +112,7 @@ static int run_request(struct run *run, int (*request)(ssh_channel, const char *
 			run->ssh->broken = !ssh_is_connected(run->ssh->session);
 			return rk_ssh_unreachable(run->ssh, what, ssh_get_error(run->ssh->session), err);
 		}
-		if ((rc = run_wait(run, false, err)) != 0)
+		if ((rc = run_wait(run, err)) != 0)
 			return rc;
 	}
 }
@@ -107,10 +123,8 @@ static int request_session(ssh_channel channel, const char *unused)
 	return ssh_channel_open_session(channel);
 }
 
-static bool push_input(struct run *run)
+static void push_input(struct run *run)
 {
-	bool moved = false;
-
 	while (run->sent < run->input_len) {
 		uint32_t window = ssh_channel_window_size(run->channel);
 		size_t left = run->input_len - run->sent, n = left < WRITE_CHUNK ? left : WRITE_CHUNK;
@@ -118,54 +132,29 @@ static bool push_input(struct run *run)
 			n = window;
 		/* Only whole windows and an idle socket: libssh would queue without limit otherwise. */
 		if (!n || ssh_get_poll_flags(run->ssh->session) & SSH_WRITE_PENDING)
-			return moved;
+			return;
 		int rc = ssh_channel_write(run->channel, run->input + run->sent, (uint32_t)n);
 		if (rc <= 0)
-			return moved;
+			return;
 		run->sent += (size_t)rc;
-		moved = true;
+		run->moved = true;
 	}
 	if (!run->eof_sent) {
 		ssh_channel_send_eof(run->channel);
 		run->eof_sent = true;
 	}
-	return moved;
-}
-
-/* Reads what is there. A stream past its limit is still drained: a full window would stop the other one. */
-static bool drain(struct run *run, int is_stderr)
-{
-	struct rk_str *out = is_stderr ? &run->result->err : &run->result->out;
-	char buf[16384];
-	bool moved = false;
-
-	for (;;) {
-		int n = ssh_channel_read_nonblocking(run->channel, buf, sizeof(buf), is_stderr);
-		if (n <= 0)
-			return moved;
-		moved = true;
-		size_t room = run->ssh->limits.output_max - out->len, take = (size_t)n < room ? (size_t)n : room;
-		rk_str_addn(out, buf, take);
-		run->result->truncated |= take < (size_t)n;
-	}
 }
 
 static int run_loop(struct run *run, struct rk_err *err)
 {
-	for (;;) {
-		bool moved = push_input(run);
-		moved |= drain(run, 0);
-		moved |= drain(run, 1);
-		if (moved)
+	while (!ssh_channel_is_closed(run->channel) && !(run->ended && ssh_channel_is_eof(run->channel))) {
+		push_input(run);
+		if (run->moved)
 			run->idle_until = rk_clock_ms(NULL) + run->ssh->limits.idle_ms;
-		if (ssh_channel_is_closed(run->channel) || (run->ended && ssh_channel_is_eof(run->channel)))
-			break;
-		int rc = run_wait(run, moved, err);
+		int rc = run_wait(run, err);
 		if (rc != 0)
 			return rc;
 	}
-	drain(run, 0);
-	drain(run, 1);
 	if (run->ended || ssh_is_connected(run->ssh->session))
 		return 0;
 	run->ssh->broken = true;
@@ -181,6 +170,7 @@ static int run_command(struct run *run, const char *command, struct rk_err *err)
 		return rk_ssh_unreachable(run->ssh, "session", ssh_get_error(run->ssh->session), err);
 	ssh_callbacks_init(&run->callbacks);
 	run->callbacks.userdata = run;
+	run->callbacks.channel_data_function = on_data;
 	run->callbacks.channel_exit_status_function = on_exit_status;
 	run->callbacks.channel_exit_signal_function = on_exit_signal;
 	ssh_set_channel_callbacks(run->channel, &run->callbacks);

@@ -215,8 +215,11 @@ static inline void *ssh_server_connection(void *arg)
 	struct linger now = { 1, 0 };
 
 	free(c);
-	if (s->kind == SSH_RESETS)
+	if (s->kind == SSH_RESETS) { /* once the client is in its key exchange: a reset before that could also be seen while connecting */
+		char first;
+		(void)!recv(fd, &first, 1, 0);
 		setsockopt(fd, SOL_SOCKET, SO_LINGER, &now, sizeof(now));
+	}
 	if (s->kind >= SSH_SILENT && s->kind < SSH_OTHER_KEY)
 		ssh_server_bare(s, fd);
 	if (s->kind == SSH_GOOD || s->kind >= SSH_OTHER_KEY)

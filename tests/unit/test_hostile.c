@@ -14,23 +14,27 @@
 
 enum { GOOD = 6, HOSTS = SSH_KINDS - 1 + GOOD, OUTPUT_MAX = 64 << 10 };
 
-/* word: in the error. NULL: the command ran, and its result shows that something is wrong. */
+/* word: in the error. NULL: the command ran, and its result shows that something is wrong. kept: what came before it went wrong. */
 static const struct {
 	enum ssh_server_kind kind;
-	const char *word;
+	const char *word, *kept;
 } bad[] = {
-	{ SSH_NOT_LISTENING, "connect" }, { SSH_CLOSES, "key exchange" }, { SSH_RESETS, "ssh" /* seen while connecting or later */ }, { SSH_SILENT, "key exchange: timed out" },
-	{ SSH_BANNER_SPEW, "key exchange" }, { SSH_BANNER_DRIP, "key exchange" }, { SSH_HALF_VERSION, "key exchange" },
-	{ SSH_VERSION_ONLY, "key exchange" }, { SSH_OLD_VERSION, "key exchange" }, { SSH_GARBAGE, "key exchange" }, { SSH_HTTP, "key exchange" },
-	{ SSH_HUGE_PACKET, "key exchange" }, { SSH_ZERO_PACKET, "key exchange" }, { SSH_OTHER_KEY, "host key" }, { SSH_AUTH_HANGS, "authentication: timed out" },
-	{ SSH_AUTH_DENIES, "authentication" }, { SSH_CHANNEL_REFUSED, "session" }, { SSH_CHANNEL_HANGS, "timed out" }, { SSH_EXEC_REFUSED, "command" },
-	{ SSH_EXEC_HANGS, "timed out" }, { SSH_COMMAND_SILENT, "of silence" }, { SSH_FLOOD, "timed out" }, { SSH_STDERR_FLOOD, "timed out" },
-	{ SSH_DRIP, "timed out" }, { SSH_NO_STATUS, NULL }, { SSH_SIGNAL, NULL }, { SSH_DROPS_MIDWAY, "connection was lost" }, { SSH_HALF_CLOSE, "timed out" },
+	{ SSH_NOT_LISTENING, "connect: Connection refused", NULL }, { SSH_CLOSES, "key exchange: ", NULL },
+	{ SSH_RESETS, "key exchange: Socket error: Connection reset by peer", NULL }, { SSH_SILENT, "key exchange: timed out", NULL },
+	{ SSH_BANNER_SPEW, "key exchange: ", NULL }, { SSH_BANNER_DRIP, "key exchange: ", NULL }, { SSH_HALF_VERSION, "key exchange: ", NULL },
+	{ SSH_VERSION_ONLY, "key exchange: ", NULL }, { SSH_OLD_VERSION, "key exchange: ", NULL }, { SSH_GARBAGE, "key exchange: ", NULL },
+	{ SSH_HTTP, "key exchange: ", NULL }, { SSH_HUGE_PACKET, "key exchange: ", NULL }, { SSH_ZERO_PACKET, "key exchange: ", NULL },
+	{ SSH_OTHER_KEY, "host key: ", NULL }, { SSH_AUTH_HANGS, "authentication: timed out", NULL },
+	{ SSH_AUTH_DENIES, "authentication: the public key was not accepted", NULL }, { SSH_CHANNEL_REFUSED, "session: ", NULL },
+	{ SSH_CHANNEL_HANGS, "timed out", NULL }, { SSH_EXEC_REFUSED, "command: ", NULL }, { SSH_EXEC_HANGS, "timed out", NULL },
+	{ SSH_COMMAND_SILENT, "of silence", NULL }, { SSH_FLOOD, "timed out", "flood" }, { SSH_STDERR_FLOOD, "timed out", "flood" },
+	{ SSH_DRIP, "timed out", "ff" }, { SSH_NO_STATUS, NULL, NULL }, { SSH_SIGNAL, NULL, NULL },
+	{ SSH_DROPS_MIDWAY, "connection was lost", "half an ans" }, { SSH_HALF_CLOSE, "timed out", "x\n" },
 };
 
 struct host {
 	struct ssh_server server;
-	const char *word;
+	const char *word, *kept;
 	bool good;
 	int rc;
 	struct rk_err err;
@@ -64,15 +68,16 @@ static void check_host(const struct host *h, int kind)
 			fail_msg("a good host: %s, \"%s\"", h->err.message, rk_str_text(&h->result.out));
 		return;
 	}
-	if (!h->rc && h->result.status == 0)
-		fail_msg("kind %d: taken for a good answer", kind);
-	if (h->word && (!h->err.message || !strstr(h->err.message, h->word)))
+	const struct rk_str *out = h->server.kind == SSH_STDERR_FLOOD ? &h->result.err : &h->result.out;
+	if (h->word ? h->rc != RK_UNREACHABLE : h->rc || h->result.status != -1)
+		fail_msg("kind %d: class %s, status %d", kind, h->rc ? rk_class_name(h->rc) : "none", h->result.status);
+	if (h->word && !strstr(h->err.message, h->word))
 		fail_msg("kind %d: \"%s\" does not say \"%s\"", kind, h->err.message, h->word);
-	if (h->rc && h->rc != RK_UNREACHABLE)
-		fail_msg("kind %d: class %s", kind, rk_class_name(h->rc));
+	if (!rk_starts_with(rk_str_text(out), h->kept ? h->kept : "") || (!h->kept && out->len))
+		fail_msg("kind %d: \"%.80s\" is not what came before", kind, rk_str_text(out));
 	assert_true(h->result.out.len <= OUTPUT_MAX && h->result.err.len <= OUTPUT_MAX);
-	if (h->server.kind == SSH_SIGNAL)
-		assert_string_equal(h->result.signal, "SEGV");
+	assert_int_equal(h->result.truncated, kind == SSH_FLOOD || kind == SSH_STDERR_FLOOD);
+	assert_true(kind == SSH_SIGNAL ? rk_streq(h->result.signal, "SEGV") : !h->result.signal);
 }
 
 static void bad_hosts_cost_only_their_own_result(void **state)
@@ -88,6 +93,7 @@ static void bad_hosts_cost_only_their_own_result(void **state)
 			ssh_server_start(&world.servers, &world.hosts[n++].server, SSH_GOOD);
 		}
 		world.hosts[n].word = bad[i].word;
+		world.hosts[n].kept = bad[i].kept;
 		ssh_server_start(&world.servers, &world.hosts[n++].server, bad[i].kind);
 	}
 	assert_int_equal(n, HOSTS);
