@@ -193,22 +193,15 @@ static char *session_name(const struct rk_ssh_opening *open, const struct rk_ssh
 			    via ? via->name : "");
 }
 
-int rk_ssh_open_one(const struct rk_ssh_target *target, struct rk_ssh *via, const struct rk_ssh_limits *limits, struct rk_trace *trace,
-		    const volatile int *cancel, struct rk_ssh **ret, struct rk_err *err)
+int rk_ssh_open_one(const struct rk_ssh_target *target, struct rk_ssh *via, const struct rk_ssh_terms *terms, struct rk_ssh **ret, struct rk_err *err)
 {
 	struct rk_arena *arena RK_CLEANUP_ARENA = rk_arena_new();
 	struct rk_ssh *ssh = rk_xcalloc(1, sizeof(*ssh));
 	struct rk_ssh_opening open = { .target = target, .arena = arena, .port = target->port > 0 ? target->port : 22 };
-	int64_t now = rk_clock_ms(NULL);
 
-	ssh->fd = -1;
-	ssh->via = via;
-	ssh->trace = trace;
-	ssh->cancel = cancel;
-	ssh->limits = limits_or_default(limits);
-	ssh->until = via ? via->until : ssh->limits.total_ms > 0 ? now + ssh->limits.total_ms : INT64_MAX;
+	*ssh = (struct rk_ssh){ .fd = -1, .via = via, .trace = terms->trace, .cancel = terms->cancel, .limits = terms->limits, .until = terms->until };
 	open.user = target->user ? target->user : own_name(arena);
-	open.connect_until = now + ssh->limits.connect_ms;
+	open.connect_until = rk_clock_ms(NULL) + ssh->limits.connect_ms;
 	ssh->name = session_name(&open, via);
 	int rc = rk_ssh_trusted_keys(ssh, &open, err);
 	if (rc != 0 || (rc = open_retrying(ssh, &open, err)) != 0) {
@@ -225,12 +218,15 @@ int rk_ssh_open_one(const struct rk_ssh_target *target, struct rk_ssh *via, cons
 int rk_ssh_open(const struct rk_ssh_target *target, const struct rk_ssh_limits *limits, struct rk_trace *trace, const volatile int *cancel,
 		struct rk_ssh **ret, struct rk_err *err)
 {
+	struct rk_ssh_terms terms = { limits_or_default(limits), INT64_MAX, trace, cancel };
 	struct rk_ssh *via = NULL;
-	int rc = target->jump && *target->jump ? rk_ssh_open_jump(target, limits, trace, cancel, &via, err) : 0;
 
+	if (terms.limits.total_ms > 0)
+		terms.until = rk_clock_ms(NULL) + terms.limits.total_ms;
+	int rc = target->jump && *target->jump ? rk_ssh_open_jump(target, &terms, &via, err) : 0;
 	if (rc != 0)
 		return rc;
-	rc = rk_ssh_open_one(target, via, limits, trace, cancel, ret, err);
+	rc = rk_ssh_open_one(target, via, &terms, ret, err);
 	if (rc != 0)
 		rk_ssh_close(via);
 	return rc;

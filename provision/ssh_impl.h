@@ -1,7 +1,7 @@
 /* What the files of the SSH transport share: ssh.c opens and closes, ssh_connect.c finds the host, ssh_hostkey.c decides whom to trust,
- * ssh_auth.c logs in, ssh_jump.c goes through other hosts, ssh_run.c runs commands. Sessions run non-blocking; every phase has its own
- * deadline, because a daemon that hangs answers TCP and nothing else. libssh's own configuration and known_hosts reading is off: what is
- * trusted is decided here. */
+ * ssh_auth.c logs in, ssh_jump.c goes through other hosts, ssh_gate.c lets a few at a time into each, ssh_run.c runs commands. Sessions run
+ * non-blocking; every phase has its own deadline, because a daemon that hangs answers TCP and nothing else. libssh's own configuration and
+ * known_hosts reading is off: what is trusted is decided here. */
 #pragma once
 #include <stdint.h>
 
@@ -55,9 +55,20 @@ int rk_ssh_trusted_keys(struct rk_ssh *ssh, struct rk_ssh_opening *open, struct 
 int rk_ssh_host_key_algorithms(struct rk_ssh *ssh, const struct rk_ssh_opening *open, const char **ret, struct rk_err *err);
 int rk_ssh_check_host_key(struct rk_ssh *ssh, const struct rk_ssh_opening *open, struct rk_err *err);
 int rk_ssh_authenticate(struct rk_ssh *ssh, const struct rk_ssh_opening *open, struct rk_err *err);
+/* Waits for its turn to log in at the jump host of that name, at most until `until`: RK_UNREACHABLE or RK_CANCELLED then. Every enter that gives 0
+ * needs its leave. */
+struct rk_ssh_gate;
+int rk_ssh_gate_enter(const char *name, int64_t until, const volatile int *cancel, struct rk_ssh_gate **ret, struct rk_err *err);
+void rk_ssh_gate_leave(struct rk_ssh_gate *gate);
+
+/* What holds for all sessions of one rk_ssh_open. */
+struct rk_ssh_terms {
+	struct rk_ssh_limits limits; /* none of them is 0 but total_ms */
+	int64_t until;               /* end of everything; INT64_MAX without a limit */
+	struct rk_trace *trace;
+	const volatile int *cancel;
+};
 /* One session, through `via` when there is one. On success `via` belongs to *ret; on failure it stays the caller's. */
-int rk_ssh_open_one(const struct rk_ssh_target *target, struct rk_ssh *via, const struct rk_ssh_limits *limits, struct rk_trace *trace,
-		    const volatile int *cancel, struct rk_ssh **ret, struct rk_err *err);
+int rk_ssh_open_one(const struct rk_ssh_target *target, struct rk_ssh *via, const struct rk_ssh_terms *terms, struct rk_ssh **ret, struct rk_err *err);
 /* A session on the last one of target->jump. */
-int rk_ssh_open_jump(const struct rk_ssh_target *target, const struct rk_ssh_limits *limits, struct rk_trace *trace, const volatile int *cancel,
-		     struct rk_ssh **ret, struct rk_err *err);
+int rk_ssh_open_jump(const struct rk_ssh_target *target, const struct rk_ssh_terms *terms, struct rk_ssh **ret, struct rk_err *err);

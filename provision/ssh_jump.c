@@ -3,16 +3,14 @@
 #include <errno.h>
 #include <libssh/libssh.h>
 #include <poll.h>
-#include <pthread.h>
 #include <string.h>
 #include <sys/socket.h>
-#include <time.h>
 #include <unistd.h>
 
 #include "inventory/base/clock.h"
 #include "provision/ssh_impl.h"
 
-enum { CHUNK = 16 << 10, HANDSHAKES_MAX = 8 };
+enum { CHUNK = 16 << 10 };
 
 struct rk_ssh_carrier {
 	ssh_channel channel;              /* of the session's `via` */
@@ -180,39 +178,6 @@ void rk_ssh_carrier_free(struct rk_ssh *ssh)
 	ssh->carrier = NULL;
 }
 
-/* A jump host drops connections early when many arrive at once (MaxStartups is 10): of all threads only so many log in there at the same time. */
-static struct {
-	pthread_mutex_t lock;
-	pthread_cond_t left;
-	int inside;
-} gate = { PTHREAD_MUTEX_INITIALIZER, PTHREAD_COND_INITIALIZER, 0 };
-
-static int enter(const volatile int *cancel, struct rk_err *err)
-{
-	bool stop = false;
-
-	pthread_mutex_lock(&gate.lock);
-	while (gate.inside >= HANDSHAKES_MAX && !(stop = cancel && *cancel)) {
-		struct timespec until;
-		clock_gettime(CLOCK_REALTIME, &until);
-		until.tv_nsec += RK_SSH_SLICE_MS * 1000000L;
-		until.tv_sec += until.tv_nsec / 1000000000;
-		until.tv_nsec %= 1000000000;
-		pthread_cond_timedwait(&gate.left, &gate.lock, &until);
-	}
-	gate.inside += !stop;
-	pthread_mutex_unlock(&gate.lock);
-	return stop ? rk_err_set(err, RK_CANCELLED, "cancelled") : 0;
-}
-
-static void leave(void)
-{
-	pthread_mutex_lock(&gate.lock);
-	gate.inside--;
-	pthread_cond_signal(&gate.left);
-	pthread_mutex_unlock(&gate.lock);
-}
-
 int rk_ssh_parse_jump(const char *text, struct rk_arena *arena, struct rk_ssh_target *hops, size_t *ret_n, struct rk_err *err)
 {
 	char *rest = rk_arena_strdup(arena, text);
@@ -228,8 +193,22 @@ int rk_ssh_parse_jump(const char *text, struct rk_arena *arena, struct rk_ssh_ta
 	return rc;
 }
 
-static int open_hops(const struct rk_ssh_target *target, const struct rk_ssh_limits *limits, struct rk_trace *trace, const volatile int *cancel,
-		     struct rk_ssh **ret, struct rk_err *err)
+/* One jump host, as soon as others let it; *via is the one before. */
+static int open_hop(const struct rk_ssh_target *hop, const struct rk_ssh_terms *terms, struct rk_ssh **via, struct rk_err *err)
+{
+	char *name RK_CLEANUP_FREE = rk_xasprintf("%s:%d%s%s", hop->host, hop->port > 0 ? hop->port : 22, *via ? " via " : "", *via ? (*via)->name : "");
+	int64_t until = rk_clock_ms(NULL) + terms->limits.connect_ms + terms->limits.auth_ms;
+	struct rk_ssh_gate *gate;
+	int rc = rk_ssh_gate_enter(name, until < terms->until ? until : terms->until, terms->cancel, &gate, err);
+
+	if (rc)
+		return rc;
+	rc = rk_ssh_open_one(hop, *via, terms, via, err);
+	rk_ssh_gate_leave(gate);
+	return rc;
+}
+
+int rk_ssh_open_jump(const struct rk_ssh_target *target, const struct rk_ssh_terms *terms, struct rk_ssh **ret, struct rk_err *err)
 {
 	struct rk_arena *arena RK_CLEANUP_ARENA = rk_arena_new();
 	struct rk_ssh_target hops[RK_SSH_HOPS_MAX] = { 0 };
@@ -240,7 +219,7 @@ static int open_hops(const struct rk_ssh_target *target, const struct rk_ssh_lim
 	for (size_t i = 0; !rc && i < n; i++) {
 		hops[i].known_hosts = target->known_hosts;
 		hops[i].identity_file = target->identity_file;
-		rc = rk_ssh_open_one(&hops[i], via, limits, trace, cancel, &via, err);
+		rc = open_hop(&hops[i], terms, &via, err);
 	}
 	if (rc) {
 		rk_ssh_close(via);
@@ -248,16 +227,4 @@ static int open_hops(const struct rk_ssh_target *target, const struct rk_ssh_lim
 	}
 	*ret = via;
 	return 0;
-}
-
-int rk_ssh_open_jump(const struct rk_ssh_target *target, const struct rk_ssh_limits *limits, struct rk_trace *trace, const volatile int *cancel,
-		     struct rk_ssh **ret, struct rk_err *err)
-{
-	int rc = enter(cancel, err);
-
-	if (rc)
-		return rc;
-	rc = open_hops(target, limits, trace, cancel, ret, err);
-	leave();
-	return rc;
 }

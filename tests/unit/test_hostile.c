@@ -1,5 +1,6 @@
 /* A fan-out over good hosts and one of each kind of bad one: the run ends by itself, the good ones have their answer, and each bad one costs
  * its own result only, with the phase in which it went wrong. */
+#include <sched.h>
 #include <setjmp.h>
 #include <signal.h>
 #include <stdarg.h>
@@ -106,6 +107,83 @@ static void bad_hosts_cost_only_their_own_result(void **state)
 	}
 }
 
+/* ---- jump hosts --------------------------------------------------------------------------------------------------------------------- */
+
+enum { LOGINS = 8 }; /* at one jump host at the same time */
+static struct {
+	struct ssh_server hanging, closed;
+	char *known;
+	volatile int cancel;
+	int rc[LOGINS];
+} jumps;
+
+static int through(const struct ssh_server *jump, const struct rk_ssh_limits *limits, const volatile int *cancel, struct rk_err *err)
+{
+	char *at RK_CLEANUP_FREE = rk_xasprintf("127.0.0.1:%d", jump->port);
+	const struct rk_ssh_target target = { .host = "127.0.0.1", .host_key = world.host_public, .identity_file = world.identity, .known_hosts = jumps.known, .jump = at };
+	struct rk_ssh *ssh = NULL;
+	int rc = rk_ssh_open(&target, limits, NULL, cancel, &ssh, err);
+
+	rk_ssh_close(ssh);
+	return rc;
+}
+
+static void *hang(void *arg)
+{
+	static const struct rk_ssh_limits patient = { .connect_ms = 600000 };
+	struct rk_err err RK_CLEANUP_ERR = RK_ERR_INIT;
+
+	*(int *)arg = through(&jumps.hanging, &patient, &jumps.cancel, &err);
+	return NULL;
+}
+
+static size_t connections(void)
+{
+	pthread_mutex_lock(&world.servers.lock);
+	size_t n = world.servers.n_threads;
+	pthread_mutex_unlock(&world.servers.lock);
+	return n;
+}
+
+static void fails_saying(const struct ssh_server *jump, const struct rk_ssh_limits *limits, const char *word)
+{
+	struct rk_err err RK_CLEANUP_ERR = RK_ERR_INIT;
+
+	assert_int_equal(through(jump, limits, NULL, &err), RK_UNREACHABLE);
+	if (!strstr(err.message, word))
+		fail_msg("\"%s\" does not say \"%s\"", err.message, word);
+}
+
+static void a_jump_host_that_hangs_holds_up_nobody_behind_another(void **state)
+{
+	static const struct rk_ssh_limits moment = { .connect_ms = 300, .auth_ms = 300 }, all = { .total_ms = 300 };
+	pthread_t threads[LOGINS];
+	size_t before = connections();
+
+	(void)state;
+	ssh_server_start(&world.servers, &jumps.hanging, SSH_SILENT);
+	ssh_server_start(&world.servers, &jumps.closed, SSH_NOT_LISTENING);
+	jumps.known = rk_xasprintf("%s/known", world.dir);
+	char *lines RK_CLEANUP_FREE = rk_xasprintf("[127.0.0.1]:%d %s\n[127.0.0.1]:%d %s\n", jumps.hanging.port, world.host_public, jumps.closed.port, world.host_public);
+	assert_int_equal(rk_file_write(jumps.known, lines, strlen(lines), 0600, NULL), 0);
+	for (size_t i = 0; i < LOGINS; i++)
+		assert_int_equal(pthread_create(&threads[i], NULL, hang, &jumps.rc[i]), 0);
+	while (connections() < before + LOGINS)
+		sched_yield();
+	fails_saying(&jumps.closed, &moment, "connect: Connection refused");
+	fails_saying(&jumps.hanging, &moment, "jump: timed out: the logins before this one");
+	fails_saying(&jumps.hanging, &all, "jump: timed out: the logins before this one");
+	jumps.cancel = 1;
+	for (size_t i = 0; i < LOGINS; i++) {
+		pthread_join(threads[i], NULL);
+		assert_int_equal(jumps.rc[i], RK_CANCELLED);
+	}
+	/* Who left makes room. */
+	fails_saying(&jumps.hanging, &moment, "key exchange: timed out");
+	unlink(jumps.known);
+	free(jumps.known);
+}
+
 static int start(void **state)
 {
 	char *host_private, *other_private, *other_public, *user_private, *user_public;
@@ -132,8 +210,8 @@ static int start(void **state)
 
 static int stop(void **state)
 {
-	struct ssh_server servers[HOSTS];
-	size_t n = 0;
+	struct ssh_server servers[HOSTS + 2] = { jumps.hanging, jumps.closed };
+	size_t n = jumps.hanging.all ? 2 : 0;
 
 	(void)state;
 	for (size_t i = 0; i < HOSTS && world.hosts[i].server.all; i++)
@@ -148,7 +226,10 @@ static int stop(void **state)
 
 int main(void)
 {
-	const struct CMUnitTest tests[] = { cmocka_unit_test(bad_hosts_cost_only_their_own_result) };
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(bad_hosts_cost_only_their_own_result),
+		cmocka_unit_test(a_jump_host_that_hangs_holds_up_nobody_behind_another),
+	};
 
 	return cmocka_run_group_tests(tests, start, stop);
 }
