@@ -74,8 +74,6 @@ static const char error_shape[] = "{!error:{!code:i,class:failed|invalid|partial
 /* The plan of a change that places nothing; one that does prints what `cluster plan` prints. */
 static const char dry_run_shape[] = "{feasible:b?,steps:" STEPS "}";
 
-static const char manager[] = "{!driver:s,ssh~:s,url~:s,credentialsFile~:s,caFile~:s,release~:default|tray}";
-
 const char *rk_schema_shape_name(size_t i)
 {
 	return i < RK_ARRAY_SIZE(shapes) ? shapes[i].name : NULL;
@@ -358,19 +356,10 @@ static void one(struct rk_jw *w, const char *title, const struct rk_command *c, 
 
 static void site_file(struct rk_jw *w)
 {
-	static const char ssh[] = "{!user~:s,port~:i,knownHosts~:s,identityFile~:s,jump~:s}", bmc[] = "{!url:s,credentialsFile~:s,caFile~:s}";
-	char *tray RK_CLEANUP_FREE = rk_xasprintf("{*:{profile~:s,libvirt~:s,serial~:s,ssh~:%s,sshHost~:s,bmc~:%s,nvme~:[s],hcas~:[{rail:i,portGuid~:s,pci~:s}],"
-						  "gpus~:[{index:i,fabricGuid~:s,pci~:s,serial~:s,uuid~:s}]}}", ssh, bmc);
-	char *text RK_CLEANUP_FREE = rk_xasprintf(
-		"{apiVersion:racksh/v1,kind:Site,name:s,region~:s,"
-		"defaults~:{profile~:s,libvirt~:s,ssh~:%s,nvme~:[s],bmc~:%s,hypervisor~:{!libvirt~:s,qemu~:s,arch~:s,pageKiB~:i}},"
-		"network~:{!bridge~:s,macvtap~:s,user~:any,addresses~:s,gateway~:s,dns~:[s]},storage~:{!pool~:s},"
-		"infiniband~:[{name:s,driver:s,ssh~:s,url~:s,credentialsFile~:s,caFile~:s,partitionsFile~:s,pidFile~:s,pkeyPool~:s,rateGbps~:i,oversubscription~:n}],"
-		"racks:[{name:s,profile~:s,location~:s,powerKw~:n,clusterUuid~:s,nvlink~:%s,trays~:{!count~:i,absent~:any,spares~:i},tray~:%s}],"
-		"images~:[{name:s,volume~:s,arch~:s,format~:s,checksum~:s,kernel~:s,initrd~:s,cmdline~:s}],"
-		"tenants~:[{!name:s,quota~:{!vms~:i,pkeys~:i}}],sizes~:any,hooks~:any,facilityMeter~:{!command~:s,url~:s,credentialsFile~:s,caFile~:s},health~:{!cordon~:ask|auto},versions~:any,bmc~:any}", ssh, bmc, manager, tray);
+	struct rk_str text RK_CLEANUP_STR = RK_STR_INIT;
 
-	one(w, "site file", NULL, text);
+	rk_schema_site(&text);
+	one(w, "site file", NULL, rk_str_text(&text));
 }
 
 static int command_document(struct rk_jw *w, const char *noun_name, const char *verb, struct rk_err *err)

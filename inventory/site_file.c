@@ -16,21 +16,18 @@ static void read_defaults(struct rk_reader *r, const struct rk_jnode *node)
 	d->libvirt = "qemu+ssh://root@{tray}/system?no_tty=1";
 	if (!node)
 		return;
-	if (!rk_diag_fields(&r->diags, node, "\"defaults\"",
-			    RK_FIELDS({ "profile", RK_JSTRING, false }, { "libvirt", RK_JSTRING, false }, { "ssh", RK_JOBJECT, false },
-				   { "nvme", RK_JARRAY, false }, { "hypervisor", RK_JOBJECT, false }, { "bmc", RK_JOBJECT, false })))
+	if (!rk_site_fields(&r->diags, node, RK_SITE_DEFAULTS))
 		return;
 	if (rk_jstr(rk_jget(node, "profile")))
 		d->profile = rk_read_text(r, rk_jget(node, "profile"));
 	if (rk_jstr(rk_jget(node, "libvirt")))
 		d->libvirt = rk_read_text(r, rk_jget(node, "libvirt"));
 	rk_read_ssh(r, rk_jget(node, "ssh"), &d->ssh);
+	r->default_host = rk_jget(rk_jget(node, "ssh"), "host");
 	d->n_nvme = rk_read_nvme(r, rk_jget(node, "nvme"), d->nvme);
-	r->site->bmc = rk_read_bmc(r, rk_jget(node, "bmc"));
+	r->site->bmc = rk_read_object(r, rk_jget(node, "bmc"), RK_SITE_BMC);
 	const struct rk_jnode *h = rk_jget(node, "hypervisor");
-	if (!h || !rk_diag_fields(&r->diags, h, "\"hypervisor\"",
-				  RK_FIELDS({ "libvirt", RK_JSTRING, true }, { "qemu", RK_JSTRING, true }, { "arch", RK_JSTRING, true },
-					 { "pageKiB", RK_JNUMBER, false })))
+	if (!h || !rk_site_fields(&r->diags, h, RK_SITE_HYPERVISOR))
 		return;
 	r->site->hypervisor = (struct rk_hypervisor){
 		.libvirt = rk_read_text(r, rk_jget(h, "libvirt")),
@@ -62,19 +59,13 @@ static void read_pool(struct rk_reader *r, const struct rk_jnode *node, struct r
 
 static void read_fabric(struct rk_reader *r, const struct rk_jnode *node, struct rk_fabric *f)
 {
-	static const char *const drivers[] = { "opensm", "ufm", "sim" };
 	static const struct rk_place_values none = { NULL, NULL, 0 };
 
-	if (!rk_diag_fields(&r->diags, node, "an entry of \"infiniband\"",
-			    RK_FIELDS({ "name", RK_JSTRING, true }, { "driver", RK_JSTRING, true }, { "ssh", RK_JSTRING, false }, { "url", RK_JSTRING, false },
-				   { "credentialsFile", RK_JSTRING, false }, { "caFile", RK_JSTRING, false }, { "partitionsFile", RK_JSTRING, false },
-				   { "pidFile", RK_JSTRING, false }, { "pkeyPool", RK_JSTRING, false }, { "rateGbps", RK_JNUMBER, false },
-				   { "oversubscription", RK_JNUMBER, false })))
+	if (!rk_site_fields(&r->diags, node, RK_SITE_FABRIC))
 		return;
 	f->name = rk_read_name(r, rk_jget(node, "name"), "an InfiniBand fabric");
 	if (f->name)
 		rk_read_unique(r, &r->fabrics, f->name, rk_jget(node, "name"));
-	rk_read_word(r, rk_jget(node, "driver"), "driver", drivers, RK_ARRAY_SIZE(drivers));
 	rk_read_manager(r, node, &none, &f->manager);
 	f->partitions_file = rk_read_text(r, rk_jget(node, "partitionsFile"));
 	f->pid_file = rk_read_text(r, rk_jget(node, "pidFile"));
@@ -85,12 +76,7 @@ static void read_fabric(struct rk_reader *r, const struct rk_jnode *node, struct
 
 static void read_image(struct rk_reader *r, const struct rk_jnode *node, struct rk_image *image)
 {
-	static const char *const archs[] = { "aarch64", "x86_64" }, *const formats[] = { "qcow2", "raw" };
-
-	if (!rk_diag_fields(&r->diags, node, "an entry of \"images\"",
-			    RK_FIELDS({ "name", RK_JSTRING, true }, { "volume", RK_JSTRING, false }, { "arch", RK_JSTRING, true }, { "format", RK_JSTRING, true },
-				   { "checksum", RK_JSTRING, false }, { "kernel", RK_JSTRING, false }, { "initrd", RK_JSTRING, false },
-				   { "cmdline", RK_JSTRING, false })))
+	if (!rk_site_fields(&r->diags, node, RK_SITE_IMAGE))
 		return;
 	*image = (struct rk_image){
 		.name = rk_read_text(r, rk_jget(node, "name")),
@@ -102,8 +88,6 @@ static void read_image(struct rk_reader *r, const struct rk_jnode *node, struct 
 		.initrd = rk_read_text(r, rk_jget(node, "initrd")),
 		.cmdline = rk_read_text(r, rk_jget(node, "cmdline")),
 	};
-	rk_read_word(r, rk_jget(node, "arch"), "arch", archs, RK_ARRAY_SIZE(archs));
-	rk_read_word(r, rk_jget(node, "format"), "format", formats, RK_ARRAY_SIZE(formats));
 	if (image->name && !rk_image_name_valid(image->name))
 		rk_diag_at(&r->diags, rk_jget(node, "name"), RK_AT_VALUE, "\"%s\" is no valid name of an image", image->name);
 	if (image->name)
@@ -118,13 +102,13 @@ static void read_image(struct rk_reader *r, const struct rk_jnode *node, struct 
 
 static void read_tenant(struct rk_reader *r, const struct rk_jnode *node, struct rk_tenant *tenant)
 {
-	if (!rk_diag_fields(&r->diags, node, "an entry of \"tenants\"", RK_FIELDS({ "name", RK_JSTRING, true }, { "quota", RK_JOBJECT, false })))
+	if (!rk_site_fields(&r->diags, node, RK_SITE_TENANT))
 		return;
 	tenant->name = rk_read_name(r, rk_jget(node, "name"), "a tenant");
 	if (tenant->name)
 		rk_read_unique(r, &r->tenants, tenant->name, rk_jget(node, "name"));
 	const struct rk_jnode *quota = rk_jget(node, "quota");
-	if (!quota || !rk_diag_fields(&r->diags, quota, "\"quota\"", RK_FIELDS({ "vms", RK_JNUMBER, false }, { "pkeys", RK_JNUMBER, false })))
+	if (!quota || !rk_site_fields(&r->diags, quota, RK_SITE_QUOTA))
 		return;
 	tenant->quota_vms = (int)rk_read_whole(r, rk_jget(quota, "vms"), 0, 1000000, 0);
 	tenant->quota_pkeys = (int)rk_read_whole(r, rk_jget(quota, "pkeys"), 0, 0x7ffe, 0);
@@ -143,9 +127,7 @@ static void read_network(struct rk_reader *r, const struct rk_jnode *node)
 {
 	struct rk_network *n = &r->site->network;
 
-	if (!node || !rk_diag_fields(&r->diags, node, "\"network\"",
-				     RK_FIELDS({ "bridge", RK_JSTRING, false }, { "macvtap", RK_JSTRING, false }, { "user", RK_JBOOL, false },
-					    { "addresses", RK_JSTRING, false }, { "gateway", RK_JSTRING, false }, { "dns", RK_JARRAY, false })))
+	if (!node || !rk_site_fields(&r->diags, node, RK_SITE_NETWORK))
 		return;
 	n->bridge = rk_read_text(r, rk_jget(node, "bridge"));
 	n->macvtap = rk_read_text(r, rk_jget(node, "macvtap"));
@@ -188,13 +170,7 @@ static void read_network(struct rk_reader *r, const struct rk_jnode *node)
 
 static void read_site(struct rk_reader *r, const struct rk_jnode *root)
 {
-	if (!rk_diag_fields(&r->diags, root, "a site file",
-			    RK_FIELDS({ "apiVersion", RK_JSTRING, true }, { "kind", RK_JSTRING, true }, { "name", RK_JSTRING, true },
-				   { "region", RK_JSTRING, false }, { "defaults", RK_JOBJECT, false }, { "infiniband", RK_JARRAY, false },
-				   { "racks", RK_JARRAY, true }, { "images", RK_JARRAY, false }, { "tenants", RK_JARRAY, false },
-				   { "network", RK_JOBJECT, false }, { "storage", RK_JOBJECT, false }, { "versions", RK_JOBJECT, false },
-				   { "hooks", RK_JOBJECT, false }, { "sizes", RK_JARRAY, false }, { "health", RK_JOBJECT, false },
-				   { "facilityMeter", RK_JOBJECT, false })))
+	if (!rk_site_fields(&r->diags, root, RK_SITE_ROOT))
 		return;
 	const struct rk_jnode *api = rk_jget(root, "apiVersion"), *kind = rk_jget(root, "kind");
 	if (rk_jstr(api) && strcmp(api->text, "racksh/v1") != 0)
@@ -203,15 +179,10 @@ static void read_site(struct rk_reader *r, const struct rk_jnode *root)
 		rk_diag_at(&r->diags, kind, RK_AT_VALUE, "kind is \"%s\", a site file has \"Site\"", kind->text);
 	r->site->name = rk_read_name(r, rk_jget(root, "name"), "a site");
 	r->site->region = rk_read_text(r, rk_jget(root, "region"));
-	r->site->versions = rk_read_texts(r, rk_jget(root, "versions"), "\"versions\"", NULL, 0);
-	r->site->hooks = rk_read_texts(r, rk_jget(root, "hooks"), "\"hooks\"",
-				    RK_FIELDS({ "leak", RK_JSTRING, false }, { "isolation", RK_JSTRING, false }, { "operation", RK_JSTRING, false }));
-	r->site->health = rk_read_texts(r, rk_jget(root, "health"), "\"health\"", RK_FIELDS({ "cordon", RK_JSTRING, false }));
-	const char *cordon = rk_jstr(rk_jget(rk_jget(root, "health"), "cordon"));
-	if (cordon && strcmp(cordon, "ask") != 0 && strcmp(cordon, "auto") != 0)
-		rk_diag_at(&r->diags, rk_jget(rk_jget(root, "health"), "cordon"), RK_AT_VALUE, "\"cordon\" is \"ask\" or \"auto\"");
-	r->site->meter = rk_read_texts(r, rk_jget(root, "facilityMeter"), "\"facilityMeter\"",
-				    RK_FIELDS({ "command", RK_JSTRING, false }, { "url", RK_JSTRING, false }, { "credentialsFile", RK_JSTRING, false }, { "caFile", RK_JSTRING, false }));
+	r->site->versions = rk_read_versions(r, rk_jget(root, "versions"));
+	r->site->hooks = rk_read_object(r, rk_jget(root, "hooks"), RK_SITE_HOOKS);
+	r->site->health = rk_read_object(r, rk_jget(root, "health"), RK_SITE_HEALTH);
+	r->site->meter = rk_read_object(r, rk_jget(root, "facilityMeter"), RK_SITE_METER);
 	const struct rk_jnode *meter = rk_jget(root, "facilityMeter");
 	if (r->site->meter && !rk_jget(meter, "command") == !rk_jget(meter, "url"))
 		rk_diag_at(&r->diags, meter, RK_AT_VALUE, "\"facilityMeter\" needs either \"command\" or \"url\"");
@@ -219,7 +190,7 @@ static void read_site(struct rk_reader *r, const struct rk_jnode *root)
 	read_defaults(r, rk_jget(root, "defaults"));
 	read_network(r, rk_jget(root, "network"));
 	const struct rk_jnode *storage = rk_jget(root, "storage");
-	if (storage && rk_diag_fields(&r->diags, storage, "\"storage\"", RK_FIELDS({ "pool", RK_JSTRING, true })) && rk_jstr(rk_jget(storage, "pool")))
+	if (storage && rk_site_fields(&r->diags, storage, RK_SITE_STORAGE) && rk_jstr(rk_jget(storage, "pool")))
 		r->site->pool = rk_read_text(r, rk_jget(storage, "pool"));
 	READ_LIST(r, root, "infiniband", struct rk_fabric, fabrics, n_fabrics, read_fabric);
 	READ_LIST(r, root, "images", struct rk_image, images, n_images, read_image);

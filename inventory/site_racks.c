@@ -45,11 +45,7 @@ static void collect_entry(struct rk_reader *r, const struct rk_jnode *node, stru
 	struct rk_nodeset set;
 	const struct rk_jnode *name = rk_jget(node, "name");
 
-	if (!rk_diag_fields(&r->diags, node, "an entry of \"racks\"",
-			    RK_FIELDS({ "name", RK_JSTRING, true }, { "profile", RK_JSTRING, false }, { "location", RK_JSTRING, false },
-				   { "powerKw", RK_JNUMBER, false }, { "clusterUuid", RK_JSTRING, false }, { "nvlink", RK_JOBJECT, false },
-				   { "trays", RK_JOBJECT, false }, { "tray", RK_JOBJECT, false }, { "versions", RK_JOBJECT, false },
-				   { "parts", RK_JARRAY, false })) ||
+	if (!rk_site_fields(&r->diags, node, RK_SITE_RACK) ||
 	    !rk_jstr(name))
 		return;
 	if (rk_nodeset_parse(name->text, NULL, NULL, r->arena, &set, &err)) {
@@ -103,9 +99,7 @@ static void read_gpus(struct rk_reader *r, const struct rk_jnode *node, int tray
 	for (int i = 0; i < p->gpus_per_tray; i++) {
 		const struct rk_jnode *g = which[i];
 		if (g)
-			rk_diag_fields(&r->diags, g, "an entry of \"gpus\"",
-				       RK_FIELDS({ "index", RK_JNUMBER, true }, { "fabricGuid", RK_JSTRING, false }, { "moduleId", RK_JNUMBER, false },
-					      { "pci", RK_JSTRING, false }, { "serial", RK_JSTRING, false }, { "uuid", RK_JSTRING, false }));
+			rk_site_fields(&r->diags, g, RK_SITE_GPU);
 		*rk_vec_push(&r->gpus) = (struct rk_gpu){
 			.tray = tray,
 			.index = i,
@@ -128,9 +122,7 @@ static void read_hcas(struct rk_reader *r, const struct rk_jnode *node, int tray
 	for (int i = 0; i < p->hcas_per_tray; i++) {
 		const struct rk_jnode *h = which[i];
 		if (h)
-			rk_diag_fields(&r->diags, h, "an entry of \"hcas\"",
-				       RK_FIELDS({ "rail", RK_JNUMBER, true }, { "portGuid", RK_JSTRING, false }, { "pci", RK_JSTRING, false },
-					      { "fabric", RK_JSTRING, false }));
+			rk_site_fields(&r->diags, h, RK_SITE_HCA);
 		const char *fabric = rk_jstr(rk_jget(h, "fabric"));
 		size_t at = 0;
 		while (fabric && at < r->site->n_fabrics && !rk_streq(r->site->fabrics[at].name, fabric))
@@ -150,13 +142,10 @@ static void read_hcas(struct rk_reader *r, const struct rk_jnode *node, int tray
 /* Parts that only have an identity: "parts" of a rack (tray = RK_NONE) or of a tray. */
 static void read_parts(struct rk_reader *r, const struct rk_jnode *list, int rack, int tray)
 {
-	static const char *const of_tray[] = { "grace", "dpu", "nvme", "leak-sensor" }, *const of_rack[] = { "power-shelf", "nvlink-switch", "management-switch", "leak-sensor" };
 	size_t first = r->parts.n;
 
 	RK_JEACH(it, list) {
-		if (!rk_diag_fields(&r->diags, it, "an entry of \"parts\"",
-				    RK_FIELDS({ "kind", RK_JSTRING, true }, { "index", RK_JNUMBER, true }, { "serial", RK_JSTRING, false },
-					      { "pci", RK_JSTRING, false }, { "firmware", RK_JSTRING, false })))
+		if (!rk_site_fields(&r->diags, it, tray == RK_NONE ? RK_SITE_RACK_PART : RK_SITE_TRAY_PART))
 			continue;
 		const struct rk_component part = {
 			.rack = rack,
@@ -167,7 +156,6 @@ static void read_parts(struct rk_reader *r, const struct rk_jnode *list, int rac
 			.pci = rk_read_pci(r, rk_jget(it, "pci"), NULL),
 			.firmware = rk_read_text(r, rk_jget(it, "firmware")),
 		};
-		rk_read_word(r, rk_jget(it, "kind"), "kind of part", tray == RK_NONE ? of_rack : of_tray, RK_ARRAY_SIZE(of_tray));
 		for (size_t i = first; i < r->parts.n; i++)
 			if (rk_streq(r->parts.items[i].kind, part.kind) && r->parts.items[i].index == part.index)
 				rk_diag_at(&r->diags, it, RK_AT_VALUE, "%s %d is listed twice", part.kind ? part.kind : "part", part.index);
@@ -210,10 +198,7 @@ static void read_tray(struct rk_reader *r, const struct rk_rack_entry *entry, in
 		rk_map_set(entry->trays, t->name, at | 1); /* used: the low bit of a node's address is free */
 	}
 	if (node)
-		rk_diag_fields(&r->diags, node, "a tray",
-			       RK_FIELDS({ "serial", RK_JSTRING, false }, { "slot", RK_JNUMBER, false }, { "libvirt", RK_JSTRING, false },
-				      { "ssh", RK_JOBJECT, false }, { "nvme", RK_JARRAY, false }, { "gpus", RK_JARRAY, false },
-				      { "hcas", RK_JARRAY, false }, { "bmc", RK_JOBJECT, false }, { "parts", RK_JARRAY, false }));
+		rk_site_fields(&r->diags, node, RK_SITE_TRAY);
 	t->slot = (int)rk_read_whole(r, rk_jget(node, "slot"), 1, 100, p->slot[number - 1]);
 	const struct rk_place_values v = { entry->name, t->name, t->slot };
 	const struct rk_jnode *uri = rk_jget(node, "libvirt"), *ssh = rk_jget(node, "ssh");
@@ -230,7 +215,7 @@ static void read_tray(struct rk_reader *r, const struct rk_rack_entry *entry, in
 		rk_diag_at(&r->diags, ssh ? ssh : entry->node, RK_AT_VALUE, "\"jump\": \"%s\" is no list of up to 4 jump hosts", t->ssh.jump);
 		rk_diag_hint(&r->diags, "for example ops@bastion:22,inner; \"\" for none");
 	}
-	const char *host = rk_read_fill(r, rk_jget(ssh, "host"), &v);
+	const char *host = rk_read_fill(r, rk_jget(ssh, "host") ? rk_jget(ssh, "host") : r->default_host, &v);
 	t->ssh_host = host ? host : t->name;
 	memcpy(t->nvme, r->site->defaults.nvme, sizeof(t->nvme));
 	t->n_nvme = r->site->defaults.n_nvme;
@@ -243,7 +228,7 @@ static void read_tray(struct rk_reader *r, const struct rk_rack_entry *entry, in
 		rk_diag_hint(&r->diags, "for example qemu+ssh://root@{tray}/system");
 	}
 	rk_read_unique(r, &r->uris, t->libvirt_uri, uri ? uri : entry->node);
-	t->bmc = rk_read_bmc(r, rk_jget(node, "bmc"));
+	t->bmc = rk_read_object(r, rk_jget(node, "bmc"), RK_SITE_BMC);
 	t->first_gpu = (int)r->gpus.n;
 	t->n_gpus = p->gpus_per_tray;
 	t->first_hca = (int)r->hcas.n;
@@ -261,8 +246,7 @@ static void read_trays(struct rk_reader *r, const struct rk_rack_entry *entry, s
 	bool absent[64] = { false };
 
 	if (node)
-		rk_diag_fields(&r->diags, node, "\"trays\"",
-			       RK_FIELDS({ "count", RK_JNUMBER, false }, { "absent", RK_JARRAY, false }, { "spares", RK_JNUMBER, false }));
+		rk_site_fields(&r->diags, node, RK_SITE_TRAYS);
 	int count = (int)rk_read_whole(r, rk_jget(node, "count"), 0, p->trays, p->trays);
 	rack->spares = (int)rk_read_whole(r, rk_jget(node, "spares"), 0, p->trays, 0);
 	RK_JEACH(it, rk_jget(node, "absent")) {
@@ -298,7 +282,6 @@ static const char *cluster_uuid_of(struct rk_reader *r, const struct rk_jnode *n
 
 static void read_rack(struct rk_reader *r, const struct rk_rack_entry *entry, int index)
 {
-	static const char *const drivers[] = { "nvos", "nmxm", "sim" }, *const releases[] = { "default", "tray" };
 	struct rk_rack *rack = &r->site->racks[index];
 	const struct rk_jnode *profile = rk_jget(entry->node, "profile"), *nvlink = rk_jget(entry->node, "nvlink");
 	const struct rk_place_values v = { entry->name, NULL, 0 };
@@ -306,15 +289,11 @@ static void read_rack(struct rk_reader *r, const struct rk_rack_entry *entry, in
 	rack->name = entry->name;
 	rack->location = rk_read_text(r, rk_jget(entry->node, "location"));
 	rack->cluster_uuid = cluster_uuid_of(r, rk_jget(entry->node, "clusterUuid"));
-	rack->versions = rk_read_texts(r, rk_jget(entry->node, "versions"), "\"versions\"", NULL, 0);
+	rack->versions = rk_read_versions(r, rk_jget(entry->node, "versions"));
 	read_parts(r, rk_jget(entry->node, "parts"), index, RK_NONE);
 	rack->profile = profile_of(r, profile ? profile : entry->node, rk_jstr(profile) ? profile->text : r->site->defaults.profile);
-	if (nvlink && rk_diag_fields(&r->diags, nvlink, "\"nvlink\"",
-				     RK_FIELDS({ "driver", RK_JSTRING, true }, { "ssh", RK_JSTRING, false }, { "url", RK_JSTRING, false },
-					    { "credentialsFile", RK_JSTRING, false }, { "caFile", RK_JSTRING, false }, { "release", RK_JSTRING, false }))) {
-		rk_read_word(r, rk_jget(nvlink, "release"), "place for released GPUs", releases, RK_ARRAY_SIZE(releases));
+	if (nvlink && rk_site_fields(&r->diags, nvlink, RK_SITE_NVLINK)) {
 		rack->nvl_per_tray = rk_streq(rk_jstr(rk_jget(nvlink, "release")), "tray");
-		rk_read_word(r, rk_jget(nvlink, "driver"), "driver", drivers, RK_ARRAY_SIZE(drivers));
 		rk_read_manager(r, nvlink, &v, &rack->nvlink);
 	}
 	if (rack->profile < 0)

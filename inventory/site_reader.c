@@ -181,30 +181,12 @@ void rk_read_manager(struct rk_reader *r, const struct rk_jnode *node, const str
 		read_ssh_list(r, ssh, rk_read_fill(r, ssh, v), m);
 }
 
-/* One of a few words. */
-void rk_read_word(struct rk_reader *r, const struct rk_jnode *node, const char *what, const char *const *names, size_t n)
-{
-	const char *word = rk_jstr(node);
-
-	for (size_t i = 0; word && i < n; i++)
-		if (strcmp(word, names[i]) == 0)
-			return;
-	if (!word)
-		return;
-	rk_diag_at(&r->diags, node, RK_AT_VALUE, "unknown %s \"%s\"", what, word);
-	const char *near = rk_near_name(word, names, n);
-	if (near)
-		rk_diag_hint(&r->diags, "did you mean \"%s\"?", near);
-}
-
 /* Placeholders stay: they are filled in per tray. */
 void rk_read_ssh(struct rk_reader *r, const struct rk_jnode *node, struct rk_ssh_conf *ssh)
 {
 	if (!node)
 		return;
-	if (!rk_diag_fields(&r->diags, node, "\"ssh\"",
-			    RK_FIELDS({ "user", RK_JSTRING, false }, { "port", RK_JNUMBER, false }, { "knownHosts", RK_JSTRING, false },
-				   { "identityFile", RK_JSTRING, false }, { "jump", RK_JSTRING, false }, { "host", RK_JSTRING, false })))
+	if (!rk_site_fields(&r->diags, node, RK_SITE_SSH))
 		return;
 	const char *user = rk_read_text(r, rk_jget(node, "user"));
 	const char *known = rk_read_text(r, rk_jget(node, "knownHosts")), *identity = rk_read_text(r, rk_jget(node, "identityFile"));
@@ -216,23 +198,19 @@ void rk_read_ssh(struct rk_reader *r, const struct rk_jnode *node, struct rk_ssh
 	ssh->port = (int)rk_read_whole(r, rk_jget(node, "port"), 1, 65535, ssh->port);
 }
 
-/* An object of texts that is kept as written: "hooks", "bmc" (fields) or, with any keys, "versions" (n = 0). */
-const char *rk_read_texts(struct rk_reader *r, const struct rk_jnode *node, const char *what, const struct rk_jfield *fields, size_t n)
+const char *rk_read_object(struct rk_reader *r, const struct rk_jnode *node, enum rk_site_part part)
 {
-	if (!node || node->type != RK_JOBJECT)
-		return NULL; /* of another type: reported by the caller's table */
-	if (n)
-		rk_diag_fields(&r->diags, node, what, fields, n);
-	RK_JEACH(it, node)
-		if (!n && it->type != RK_JSTRING)
-			rk_diag_at(&r->diags, it, RK_AT_VALUE, "\"%s\" must be a string, not %s", it->key, rk_jtype_name(it->type));
-	return rk_read_json(r, node);
+	return node && node->type == RK_JOBJECT && rk_site_fields(&r->diags, node, part) ? rk_read_json(r, node) : NULL;
 }
 
-const char *rk_read_bmc(struct rk_reader *r, const struct rk_jnode *node)
+const char *rk_read_versions(struct rk_reader *r, const struct rk_jnode *node)
 {
-	return rk_read_texts(r, node, "\"bmc\"",
-			  RK_FIELDS({ "url", RK_JSTRING, true }, { "credentialsFile", RK_JSTRING, false }, { "caFile", RK_JSTRING, false }));
+	if (!node || node->type != RK_JOBJECT)
+		return NULL;
+	RK_JEACH(it, node)
+		if (it->type != RK_JSTRING)
+			rk_diag_at(&r->diags, it, RK_AT_VALUE, "\"%s\" must be a string, not %s", it->key, rk_jtype_name(it->type));
+	return rk_read_json(r, node);
 }
 
 int rk_read_nvme(struct rk_reader *r, const struct rk_jnode *node, const char *out[RK_NVME_MAX])

@@ -6,8 +6,7 @@
 #include "inventory/base/diag.h"
 #include "inventory/base/map.h"
 #include "inventory/model.h"
-
-#define RK_FIELDS(...) (const struct rk_jfield[]){ __VA_ARGS__ }, RK_ARRAY_SIZE(((const struct rk_jfield[]){ __VA_ARGS__ }))
+#include "inventory/site_keys.h"
 
 /* A value that must be unique, and where it was first seen. */
 struct rk_places {
@@ -25,6 +24,7 @@ struct rk_reader {
 	struct rk_diags diags;
 	struct rk_arena *arena;
 	struct rk_site *site;
+	const struct rk_jnode *default_host; /* "host" of the site's "ssh": a template for every tray that has none */
 	struct rk_places guids, serials, uuids, domains, uris, tenants, images, fabrics;
 	struct {
 		struct rk_rack_entry *items;
@@ -76,13 +76,12 @@ const char *rk_read_pci(struct rk_reader *r, const struct rk_jnode *node, const 
 const char *rk_read_fill_text(struct rk_reader *r, const struct rk_jnode *node, const char *template, const struct rk_place_values *v);
 const char *rk_read_fill(struct rk_reader *r, const struct rk_jnode *node, const struct rk_place_values *v);
 void rk_read_manager(struct rk_reader *r, const struct rk_jnode *node, const struct rk_place_values *v, struct rk_manager *m);
-/* One of a few words, with a near-name hint. */
-void rk_read_word(struct rk_reader *r, const struct rk_jnode *node, const char *what, const char *const *names, size_t n);
 /* What is not written stays as it is in *ssh; placeholders stay. */
 void rk_read_ssh(struct rk_reader *r, const struct rk_jnode *node, struct rk_ssh_conf *ssh);
-/* An object of texts that is kept as written: with these fields or, n = 0, with any keys ("versions"). */
-const char *rk_read_texts(struct rk_reader *r, const struct rk_jnode *node, const char *what, const struct rk_jfield *fields, size_t n);
-const char *rk_read_bmc(struct rk_reader *r, const struct rk_jnode *node);
+/* An object that is kept as written. NULL when it is absent or none. */
+const char *rk_read_object(struct rk_reader *r, const struct rk_jnode *node, enum rk_site_part part);
+/* An object of texts with any keys. */
+const char *rk_read_versions(struct rk_reader *r, const struct rk_jnode *node);
 int rk_read_nvme(struct rk_reader *r, const struct rk_jnode *node, const char *out[RK_NVME_MAX]);
 
 /* "racks" of the file into site->racks and the reader's lists (site_racks.c); defaults and fabrics are read by then. */

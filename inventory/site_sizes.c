@@ -6,17 +6,9 @@
 #include "inventory/base/data.h"
 #include "inventory/base/map.h"
 #include "inventory/model.h"
+#include "inventory/site_keys.h"
 
 enum { SIZES_MAX = 256, VCPUS_MAX = 1024, MEMORY_MIB_MAX = 64 << 20 };
-
-static const struct rk_jfield fields[] = {
-	{ "name", RK_JSTRING, true },          { "aliases", RK_JARRAY, false },         { "description", RK_JSTRING, false },
-	{ "vcpus", RK_JNUMBER, true },         { "memoryMib", RK_JNUMBER, true },       { "gpus", RK_JNUMBER, true },
-	{ "hcas", RK_JNUMBER, true },          { "nvme", RK_JNUMBER, false },           { "passthrough", RK_JBOOL, true },
-	{ "emulated", RK_JBOOL, false },       { "trayKw", RK_JNUMBER, false },         { "pciHole64Kib", RK_JNUMBER, false },
-	{ "optional", RK_JARRAY, false },      { "variant", RK_JSTRING, false }, { "profile", RK_JSTRING, false },        { "notSupported", RK_JARRAY, false },
-	{ "capacityMultiple", RK_JNUMBER, false }, { "vmsPerDomain", RK_JNUMBER, false }, { "source", RK_JSTRING, false },
-};
 
 static const struct {
 	const char *key;
@@ -94,7 +86,7 @@ static void check_size(struct rk_diags *diags, const struct rk_jnode *size, stru
 {
 	static const char *const lists[] = { "aliases", "optional", "notSupported" };
 
-	if (!rk_diag_fields(diags, size, "an entry of \"sizes\"", fields, RK_ARRAY_SIZE(fields)))
+	if (!rk_site_fields(diags, size, RK_SITE_SIZE))
 		return;
 	check_name(diags, rk_jget(size, "name"), seen);
 	check_numbers(diags, size);

@@ -93,7 +93,7 @@ in_bash() {
 	bash --norc -c 'eval "$(racksh completion bash)"; read -ra COMP_WORDS <<<"$1"; [[ $1 == *" " ]] && COMP_WORDS+=(""); COMP_CWORD=$((${#COMP_WORDS[@]} - 1)); _racksh; echo "${COMPREPLY[@]}"' bash "$line" | has "$@"
 }
 
-# Another validator than our own: the schemas are schemas, and real results are as they say.
+# Another validator than our own: the schemas are schemas, real results are as they say, and what is no key to racksh is none to the schema.
 obeys_schemas() {
 	racksh schema >"$work/schemas.json"
 	for name in cluster-spec site-file error dry-run; do racksh schema "$name" >"$work/$name.schema.json" || return 1; done
@@ -105,7 +105,7 @@ obeys_schemas() {
 		# Only the last document is looked at.
 		racksh --sim tests/examples/site-1.json -q -c "cluster create tests/examples/cluster-a.json; $command $object -o json" >"$work/${command/ /-}.json" || return 1
 	done
-	cp tests/examples/site-64.json "$work/site-file.json"
+	racksh --sim tests/fixtures/site/rich.json site export >"$work/site-file.json" || return 1
 	cp tests/examples/cluster-a.json "$work/cluster-spec.json"
 	python3 - "$work" <<-'END'
 		import glob, json, os, sys
@@ -118,7 +118,13 @@ obeys_schemas() {
 		    result = path.replace(".schema.json", ".json")
 		    if os.path.exists(result):
 		        Draft202012Validator(schema, format_checker=Draft202012Validator.FORMAT_CHECKER).validate(json.load(open(result)))
+		site = json.load(open(work + "/site-file.json"))
+		site["racks"][0]["nvlink"]["relaese"] = "tray"
+		json.dump(site, open(work + "/stray-key.json", "w"))
+		if Draft202012Validator(json.load(open(work + "/site-file.schema.json"))).is_valid(site):
+		    sys.exit("a stray key obeys the schema of site files")
 	END
+	racksh site import "$work/stray-key.json" 2>"$work/stray-key" || grep 'unknown key "relaese"' "$work/stray-key"
 }
 
 # A program or module that is called by the first argument's name.

@@ -240,7 +240,7 @@ static const struct {
 	{ HEAD "'racks':[{'name':'r1','clusterUuid':'ebe2a6ad-5a63-4a34-9f25-0f7b6b2fbb01'},\n"
 	       "{'name':'r2','clusterUuid':'EBE2A6AD-5a63-4a34-9f25-0f7b6b2fbb01'}]}",
 	  "site.json:2:28: ClusterUUID \"ebe2a6ad-5a63-4a34-9f25-0f7b6b2fbb01\" is used twice, first at 1:", NULL },
-	{ RACK(",'nvlink':{'driver':'nvos','release':'trai'}"), "unknown place for released GPUs \"trai\"", "did you mean \"tray\"?" },
+	{ RACK(",'nvlink':{'driver':'nvos','release':'trai'}"), "unknown release \"trai\"", "did you mean \"tray\"?" },
 	{ RACK(",'nvlink':{'driver':'nvso'}"), "unknown driver \"nvso\"", "did you mean \"nvos\"?" },
 	{ RACK(",'nvlink':{'driver':'nvos','ssh':'admin@sw[1'}"), "no host or set of hosts", NULL },
 	{ RACK(",'tray':{'r1-t19':{}}"), "no tray \"r1-t19\" in this entry's racks", NULL },
