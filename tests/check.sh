@@ -5,13 +5,20 @@ cd "$(dirname "$0")/.." || exit 1
 build=$1
 export BUILD=$build # the lint reads the pages of this very build
 failed=0
+said=$(mktemp "${TMPDIR:-/tmp}/racksh-check.XXXXXX") || exit 1
+trap 'rm -f "$said"' EXIT
 
 step() {
-	local begin=$SECONDS what=$1
+	local begin=$SECONDS what=$1 tee
 	echo "=== $what"
 	shift
-	"$@" || { failed=1; echo "not ok: $what"; }
-	echo "=== $what: $((SECONDS - begin)) s"
+	exec 3> >(exec tee -a "$said")
+	tee=$!
+	"$@" >&3 2>&1 3>&- || { failed=1; echo "not ok: $what"; }
+	exec 3>&-
+	# What a test left running may hold the pipe: it is not waited for long.
+	timeout 5 tail -s 0.1 --pid=$tee -f /dev/null
+	echo "=== $what: $((SECONDS - begin)) s" | tee -a "$said"
 }
 
 # shellcheck disable=SC2046 # file names of our own, without blanks
@@ -21,4 +28,5 @@ step "terminal tests" tests/pty/run.sh
 step "other programs" tests/programs.sh
 step "lint" tests/lint/run.sh
 step "lab tests" tests/lab-tests.sh
+tests/skipped.sh <"$said"
 exit $failed

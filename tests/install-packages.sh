@@ -4,7 +4,8 @@ set -eu
 packages="gcc make pkg-config libvirt-dev libssh-dev libreadline-dev libjansson-dev libcmocka-dev libsqlite3-dev libpq-dev
 	libcurl4-openssl-dev libxml2-dev libisofs-dev mandoc shellcheck libvirt-daemon libvirt-daemon-driver-qemu libvirt-clients
 	qemu-system-x86 qemu-system-arm qemu-utils opensm ibsim-utils infiniband-diags openssh-server openssh-client dropbear-bin busybox-static
-	libxml2-utils jq xz-utils zstd cpio postgresql procps git iproute2 cloud-init graphviz zsh fish"
+	libxml2-utils jq xz-utils zstd cpio postgresql procps git iproute2 cloud-init graphviz zsh fish
+	ansible-core python3-jsonschema python3-prometheus-client"
 missing=
 for p in $packages; do
 	dpkg-query -W -f '${Status}' "$p" 2>/dev/null | grep -q 'ok installed' || missing="$missing $p"

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# What racksh writes for other programs, given to these programs: dot, ansible-inventory, a JSON schema validator, and the completions to a real bash, zsh and fish.
+# What racksh writes for other programs, given to these programs: dot, ansible-inventory, Prometheus, a JSON schema validator, and the completions to a real bash, zsh and fish.
 # One that is not installed is skipped, and that is said.
 set -u
 cd "$(dirname "$0")/.." || exit 1
@@ -39,6 +39,7 @@ has() {
 sites() {
 	racksh site import tests/examples/site-1.json -q
 	racksh --sim tests/examples/site-64.json export dot >"$work/64.dot"
+	racksh --sim tests/examples/site-64.json export prometheus >"$work/64.metrics"
 	for form in dot ansible; do
 		racksh --sim tests/examples/site-1.json -q -c "cluster create tests/examples/cluster-a.json; export $form; export $form --cluster reasoning-a > $work/cluster.$form.json" >"$work/site.$form.json"
 	done
@@ -107,7 +108,7 @@ obeys_schemas() {
 	done
 	racksh --sim tests/fixtures/site/rich.json site export >"$work/site-file.json" || return 1
 	cp tests/examples/cluster-a.json "$work/cluster-spec.json"
-	python3 - "$work" <<-'END'
+	"$python" - "$work" <<-'END'
 		import glob, json, os, sys
 		from jsonschema import Draft202012Validator
 		work = sys.argv[1]
@@ -127,13 +128,49 @@ obeys_schemas() {
 	racksh site import "$work/stray-key.json" 2>"$work/stray-key" || grep 'unknown key "relaese"' "$work/stray-key"
 }
 
-# A program or module that is called by the first argument's name.
+metrics() {
+	local twin="--sim tests/examples/site-1.json --sim-state $work/metrics.db"
+	# shellcheck disable=SC2086 # two options
+	{
+		racksh $twin -q cluster create tests/examples/cluster-lab.json
+		racksh $twin -q silence create r01-t02 --reason 'a "quoted" \ reason' --check 'ib.*' --for 2h >/dev/null
+		racksh $twin --sim-fault gpu-remap@r01-t01/1 validate cluster lab-a >/dev/null 2>&1
+		racksh $twin export prometheus >"$work/metrics"
+	}
+}
+
+# Every line is a sample of a family with a type and a help, no sample is there twice, and labels read back.
+reads_metrics() {
+	"$python" - "$work/metrics" <<-'END'
+		import sys
+		from prometheus_client.parser import text_string_to_metric_families
+		families = list(text_string_to_metric_families(open(sys.argv[1]).read()))
+		assert families and all(f.documentation and f.type != "unknown" and f.samples for f in families), families
+		samples = [(s.name, tuple(sorted(s.labels.items()))) for f in families for s in f.samples]
+		assert len(samples) == len(set(samples)), "a sample is there twice"
+		assert any(dict(labels).get("reason") == 'a "quoted" \\ reason' for _, labels in samples), samples
+	END
+}
+
+checks_metrics() {
+	promtool check metrics <"$work/metrics" && promtool check metrics <"$work/64.metrics"
+}
+
+# try_module MODULE WHAT COMMAND: with $python that has it (the packages are for the system's, which may not be the first in PATH).
 try_module() {
-	if python3 -c "import $1" 2>/dev/null; then try python3 "${@:2}"; else try "python3-$1" "${@:2}"; fi
+	for python in python3 /usr/bin/python3; do
+		"$python" -c "import $1" 2>/dev/null || continue
+		try "$python" "${@:2}"
+		return
+	done
+	try "python3-${1//_/-}" "${@:2}"
 }
 
 sites
 try_module jsonschema "schemas and results" obeys_schemas
+metrics
+try_module prometheus_client "export prometheus" reads_metrics
+try promtool "export prometheus, its style" checks_metrics
 try dot "export dot of a rack" draws "$work/site.dot.json" r01
 try dot "export dot of a cluster" draws "$work/cluster.dot.json" reasoning-a-01
 try dot "export dot of 64 racks" draws "$work/64.dot" r64

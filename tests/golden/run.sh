@@ -30,11 +30,11 @@ one_obeys() {
 	"$validate" "$work/schema ${words[*]}" $at || { echo "at ${at/ /:}"; return 1; }
 }
 
-# obeys DIR: every JSON document that is expected is valid; without the validator nothing is known. The file `schema` says per document of stdout at
+# obeys DIR: every JSON document that is expected is valid. The file `schema` says per document of stdout at
 # which line it begins and whose result it is ("-": made by another program); errors are known by their looks.
 obeys() {
 	local file line text command
-	[ -x "$validate" ] || return 0
+	[ -x "$validate" ] || return 0 # said at the end
 	for file in stdout stderr; do
 		[ -f "$1/$file" ] || continue
 		while IFS=: read -r line text; do
@@ -70,5 +70,6 @@ for dir in tests/golden/*/; do
 		echo "not ok: $name: exit $code, expected $want"
 	fi
 done
+[ -x "$validate" ] || echo "skipped: JSON against its schema ($validate is not built)"
 echo "golden: $passed passed, $failed failed"
 [ "$failed" -eq 0 ]

@@ -40,5 +40,14 @@ for script in tests/pty/*.pty; do
 		echo "not ok: pty $name"
 	fi
 done
+# The picture in the README is such a session, too.
+if [ $# -eq 0 ]; then
+	if DRIVE=$drive RACKSH=$racksh tests/screenshot.sh >"$work/screenshot.svg" && diff -u <(mask <man/screenshot.svg) <(mask <"$work/screenshot.svg"); then
+		passed=$((passed + 1))
+	else
+		failed=$((failed + 1))
+		echo "not ok: man/screenshot.svg (tests/screenshot.sh makes it)"
+	fi
+fi
 echo "pty: $passed passed, $failed failed"
 [ "$failed" -eq 0 ] && [ "$passed" -gt 0 ]
