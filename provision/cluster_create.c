@@ -58,6 +58,15 @@ int rk_cluster_spec(const struct rk_cluster *c, struct rk_layout *l, struct rk_s
 	return *ret_size ? 0 : rk_err_set(err, RK_NOT_FOUND, "the size \"%s\" of cluster \"%s\" is not known any more", c->size, c->name);
 }
 
+int rk_cluster_held(const struct rk_cluster *c, struct rk_err *err)
+{
+	if (!c->op)
+		return 0;
+	rk_err_set(err, RK_CONFLICT, "cluster \"%s\" is held by operation %" PRId64, c->name, c->op);
+	rk_err_hint(err, "racksh op show %" PRId64 "; resume, confirm or roll it back first", c->op);
+	return RK_CONFLICT;
+}
+
 static bool same_change(const struct rk_op_row *row, const char *type, int count)
 {
 	RK_CLEANUP_JSON struct rk_json *json = NULL;
@@ -127,6 +136,21 @@ int rk_cluster_settle(struct rk_world *world, int64_t op, const char *cluster, e
 	enum rk_cluster_state state = !had ? else_state : passed ? RK_CLUSTER_READY : RK_CLUSTER_DEGRADED;
 
 	return rc ? rc : rk_store_set_cluster_state(world->store, cluster, state, holder, err);
+}
+
+enum rk_cluster_state rk_params_state(const struct rk_jnode *params)
+{
+	const char *name = rk_jstr(rk_jget(params, "state"));
+
+	for (int state = RK_CLUSTER_PLANNED; state <= RK_CLUSTER_FAILED; state++)
+		if (rk_streq(rk_cluster_state_name((enum rk_cluster_state)state), name))
+			return (enum rk_cluster_state)state;
+	return RK_CLUSTER_READY;
+}
+
+int rk_cluster_put_back(struct rk_world *world, const struct rk_jnode *params, struct rk_err *err)
+{
+	return rk_store_set_cluster_state(world->store, rk_jstr(rk_jget(params, "cluster")), rk_params_state(params), 0, err);
 }
 
 int rk_cluster_outcome(struct rk_world *world, const char *cluster, struct rk_err *err)

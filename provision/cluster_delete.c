@@ -1,13 +1,17 @@
-#include <inttypes.h>
 #include <string.h>
 
 #include "provision/cluster_impl.h"
 
+/* On its own there is only forward; as a part of a bundle it is taken back when another part fails. */
 int rk_finish_delete(struct rk_world *world, int64_t op, const struct rk_jnode *params, enum rk_op_end end, struct rk_err *err)
 {
-	int rc = end == RK_OP_DONE ? rk_store_remove_cluster(world->store, rk_jstr(rk_jget(params, "cluster")), err) : 0;
+	int rc = 0;
 
 	(void)op;
+	if (end == RK_OP_UNDONE)
+		return rk_cluster_put_back(world, params, err);
+	if (end == RK_OP_DONE)
+		rc = rk_store_remove_cluster(world->store, rk_jstr(rk_jget(params, "cluster")), err);
 	if (rc == RK_NOT_FOUND)
 		rk_err_clear(err);
 	return rc == RK_NOT_FOUND ? 0 : rc;
@@ -39,13 +43,6 @@ static int mark_deleting(struct rk_world *world, const struct rk_change *change,
 	return rk_store_set_cluster_state(world->store, change->cluster, RK_CLUSTER_DELETING, op, err);
 }
 
-static int held(const struct rk_cluster *c, struct rk_err *err)
-{
-	rk_err_set(err, RK_CONFLICT, "cluster \"%s\" is held by operation %" PRId64, c->name, c->op);
-	rk_err_hint(err, "racksh op show %" PRId64 "; resume it or roll it back first", c->op);
-	return RK_CONFLICT;
-}
-
 int rk_cluster_delete_plan(struct rk_world *world, const char *name, struct rk_arena *arena, struct rk_plan **ret, struct rk_err *err)
 {
 	int at = rk_find_cluster(world->site, name);
@@ -73,9 +70,11 @@ int rk_cluster_delete(struct rk_world *world, const char *name, int64_t *ret_op,
 	if (c->op) {
 		rk_plan_free(plan);
 		*ret_op = c->op;
-		return c->state == RK_CLUSTER_DELETING ? rk_op_resume(world, c->op, err) : held(c, err);
+		return c->state == RK_CLUSTER_DELETING ? rk_op_resume(world, c->op, err) : rk_cluster_held(c, err);
 	}
 	rk_params_begin(&w, &text, "cluster.delete", c->name);
+	rk_jw_key(&w, "state");
+	rk_jw_str(&w, rk_cluster_state_name(c->state));
 	const struct rk_change change = { .type = "cluster.delete", .cluster = rk_arena_strdup(arena, c->name), .purpose = "delete", .plan = plan,
 					  .params = rk_params_end(&w, &text, arena), .reserve = mark_deleting };
 	rc = rk_change_run(world, &change, ret_op, err);

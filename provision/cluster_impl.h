@@ -57,10 +57,16 @@ int rk_reserve_vm(struct rk_world *world, const struct rk_layout *l, const struc
 
 /* Spec and size of an existing cluster; what of the spec the partitions are made of goes into the layout. */
 int rk_cluster_spec(const struct rk_cluster *c, struct rk_layout *l, struct rk_spec **ret, const struct rk_size **ret_size, struct rk_err *err);
+/* RK_CONFLICT naming the operation that holds it, or 0. */
+int rk_cluster_held(const struct rk_cluster *c, struct rk_err *err);
 /* May the cluster be changed now? 0 yes; 1: the same change (type, count; count < 0 any) is under way, was taken up here, and *ret_op is it; else RK_CONFLICT. */
 int rk_cluster_idle(struct rk_world *world, const struct rk_cluster *c, const char *type, int count, int64_t *ret_op, struct rk_err *err);
 /* State of a cluster whose operation ended: degraded when its gate did not pass; `else_state` when the operation had none. */
 int rk_cluster_settle(struct rk_world *world, int64_t op, const char *cluster, enum rk_cluster_state else_state, int64_t holder, struct rk_err *err);
+/* The "state" that the params say the cluster had before; ready when they say none. */
+enum rk_cluster_state rk_params_state(const struct rk_jnode *params);
+/* Of a change that was taken back: the cluster is as it was before, and nobody's. */
+int rk_cluster_put_back(struct rk_world *world, const struct rk_jnode *params, struct rk_err *err);
 /* 0, or RK_UNHEALTHY when the cluster came out degraded: what the command says in the end. */
 int rk_cluster_outcome(struct rk_world *world, const char *cluster, struct rk_err *err);
 /* rk_cluster_plan with what the reservation needs to know. */

@@ -424,7 +424,6 @@ static int move_back(struct rk_world *world, const char *cluster, const struct r
 int rk_finish_repair(struct rk_world *world, int64_t op, const struct rk_jnode *params, enum rk_op_end end, struct rk_err *err)
 {
 	const char *cluster = rk_jstr(rk_jget(params, "cluster"));
-	bool degraded = rk_streq(rk_jstr(rk_jget(params, "state")), "degraded");
 	int rc = 0;
 
 	if (end != RK_OP_UNDONE)
@@ -433,7 +432,7 @@ int rk_finish_repair(struct rk_world *world, int64_t op, const struct rk_jnode *
 		if (!rc)
 			rc = move_back(world, cluster, it, err);
 	}
-	return rc ? rc : rk_store_set_cluster_state(world->store, cluster, degraded ? RK_CLUSTER_DEGRADED : RK_CLUSTER_READY, 0, err);
+	return rc ? rc : rk_cluster_put_back(world, params, err);
 }
 
 int rk_cluster_repair(struct rk_world *world, const char *name, const char *const *vms, size_t n, int64_t *ret_op, size_t *ret_moved, struct rk_err *err)

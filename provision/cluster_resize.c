@@ -56,16 +56,7 @@ static int write_count(struct rk_world *world, const struct rk_jnode *params, st
 
 static int settle_as(struct rk_world *world, int64_t op, const struct rk_jnode *params, int64_t holder, struct rk_err *err)
 {
-	bool degraded = rk_streq(rk_jstr(rk_jget(params, "state")), "degraded");
-
-	return rk_cluster_settle(world, op, rk_jstr(rk_jget(params, "cluster")), degraded ? RK_CLUSTER_DEGRADED : RK_CLUSTER_READY, holder, err);
-}
-
-static int put_back(struct rk_world *world, const struct rk_jnode *params, struct rk_err *err)
-{
-	bool degraded = rk_streq(rk_jstr(rk_jget(params, "state")), "degraded");
-
-	return rk_store_set_cluster_state(world->store, rk_jstr(rk_jget(params, "cluster")), degraded ? RK_CLUSTER_DEGRADED : RK_CLUSTER_READY, 0, err);
+	return rk_cluster_settle(world, op, rk_jstr(rk_jget(params, "cluster")), rk_params_state(params), holder, err);
 }
 
 int rk_finish_grow(struct rk_world *world, int64_t op, const struct rk_jnode *params, enum rk_op_end end, struct rk_err *err)
@@ -81,7 +72,7 @@ int rk_finish_grow(struct rk_world *world, int64_t op, const struct rk_jnode *pa
 	rc = each_vm(world, params, err);
 	if (!rc)
 		rc = drop_partitions(world, params, err);
-	return rc ? rc : put_back(world, params, err);
+	return rc ? rc : rk_cluster_put_back(world, params, err);
 }
 
 int rk_finish_shrink(struct rk_world *world, int64_t op, const struct rk_jnode *params, enum rk_op_end end, struct rk_err *err)
@@ -98,7 +89,7 @@ int rk_finish_shrink(struct rk_world *world, int64_t op, const struct rk_jnode *
 			rc = write_count(world, params, err);
 		return rc ? rc : settle_as(world, op, params, 0, err);
 	}
-	return put_back(world, params, err);
+	return rk_cluster_put_back(world, params, err);
 }
 
 /* ---- plans ---------------------------------------------------------------------------------------------------------------------------- */
