@@ -1,4 +1,3 @@
-#include <inttypes.h>
 #include <string.h>
 
 #include "provision/cluster_impl.h"
@@ -6,17 +5,22 @@
 /* Another name in the store: hosts, switches and guests keep what they were given, because a domain that runs cannot be renamed. VMs that are made
  * later, by grow or repair, have the new one everywhere. */
 
+/* CLUSTER-NUMBER, of just this cluster: another one's name may begin with it and go on with '-'. */
+static bool is_named_after(const char *vm, const char *cluster)
+{
+	size_t n = strlen(cluster);
+
+	return strncmp(vm, cluster, n) == 0 && vm[n] == '-' && vm[n + 1 + strspn(vm + n + 1, "0123456789")] == '\0';
+}
+
 /* A rename that was done before: the cluster of the new name has VMs that hosts know by the old one. */
 static bool was_renamed(const struct rk_site *site, const char *from, const char *to)
 {
 	int at = rk_find_cluster(site, to);
-	size_t n = strlen(from);
 
-	for (int v = at < 0 ? 0 : site->clusters[at].first_vm; at >= 0 && v < site->clusters[at].first_vm + site->clusters[at].n_vms; v++) {
-		const char *host = rk_vm_host_name(&site->vms[v]);
-		if (strncmp(host, from, n) == 0 && host[n] == '-')
+	for (int v = at < 0 ? 0 : site->clusters[at].first_vm; at >= 0 && v < site->clusters[at].first_vm + site->clusters[at].n_vms; v++)
+		if (is_named_after(rk_vm_host_name(&site->vms[v]), from))
 			return true;
-	}
 	return false;
 }
 
@@ -58,22 +62,13 @@ static int rename_in_others(struct rk_world *world, const char *from, const char
 }
 
 /* An operation writes the spec of its cluster when it ends, as it was planned. */
-static int held(const struct rk_cluster *c, struct rk_err *err)
-{
-	if (!c->op)
-		return 0;
-	rk_err_set(err, RK_CONFLICT, "cluster \"%s\" is held by operation %" PRId64, c->name, c->op);
-	rk_err_hint(err, "racksh op show %" PRId64, c->op);
-	return RK_CONFLICT;
-}
-
 static int all_idle(const struct rk_site *site, const struct rk_cluster *c, struct rk_err *err)
 {
-	int rc = held(c, err);
+	int rc = rk_cluster_held(c, err);
 
 	for (size_t i = 0; !rc && i < site->n_clusters; i++)
 		if (rk_spec_keeps_apart(site->clusters[i].spec, c->name))
-			rc = held(&site->clusters[i], err);
+			rc = rk_cluster_held(&site->clusters[i], err);
 	return rc;
 }
 

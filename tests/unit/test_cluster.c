@@ -592,6 +592,18 @@ static void a_renamed_cluster_goes_on(void **state)
 	assert_consistent(f);
 }
 
+static void a_rename_that_never_was_is_not_taken_for_one_that_was_done(void **state)
+{
+	struct fixture *f = *state;
+	int64_t op;
+
+	create(f, "a-b", 1, false);
+	OK(rk_cluster_rename(&f->world, "a-b", "x", &op, err));
+	assert_int_equal(rk_cluster_rename(&f->world, "a", "x", &op, NULL), RK_NOT_FOUND);
+	OK(rk_cluster_rename(&f->world, "a-b", "x", &op, err));
+	assert_int_equal(op, 0);
+}
+
 static void clusters_kept_apart_stay_apart_when_they_grow_and_are_renamed(void **state)
 {
 	struct fixture *f = *state;
@@ -652,6 +664,7 @@ int main(void)
 		WITH_TWIN(a_tray_in_use_can_be_cordoned),
 		WITH_TWIN(drift_has_a_way_back),
 		WITH_TWIN(a_renamed_cluster_goes_on),
+		WITH_TWIN(a_rename_that_never_was_is_not_taken_for_one_that_was_done),
 		WITH_TWIN(clusters_kept_apart_stay_apart_when_they_grow_and_are_renamed),
 	};
 
