@@ -14,11 +14,11 @@ struct rk_notices {
 	bool looked;
 	struct rk_str pulse;             /* of the store when it was looked at last */
 	size_t unfinished;
-	int64_t revision;
+	int64_t revision, newest;        /* newest: operation that was there */
 	struct {
 		struct seen *items;
 		size_t n, cap;
-	} ops;
+	} ops;                           /* those that were not over */
 };
 
 struct rk_notices *rk_notices_new(void)
@@ -81,20 +81,50 @@ static bool look_at_op(struct rk_notices *n, const struct rk_op_row *op, struct 
 	return true;
 }
 
-static bool look_at_ops(struct rk_notices *n, struct rk_world *world, struct rk_str *out)
+/* Those that were not over when it was looked last, and those that began since. */
+static bool look_at_each(struct rk_notices *n, struct rk_world *world, struct rk_arena *arena, struct rk_str *out)
 {
-	struct rk_arena *arena RK_CLEANUP_ARENA = rk_arena_new();
-	struct rk_op_row *rows;
-	size_t n_rows, before = n->unfinished;
+	struct rk_op_row *rows, row;
+	size_t n_rows, n_known = n->ops.n;
 	bool changed = false;
 
-	if (rk_store_op_list(world->store, arena, &rows, &n_rows, NULL))
-		return false;
+	if (!n->looked && !rk_store_op_newest(world->store, 1, arena, &rows, &n_rows, NULL) && n_rows)
+		n->newest = rows[0].id;
+	for (size_t i = 0; i < n_known; i++)
+		if (!rk_store_op_get(world->store, n->ops.items[i].id, arena, &row, NULL))
+			changed |= look_at_op(n, &row, out);
+	if (rk_store_op_open(world->store, n->newest + 1, arena, &rows, &n_rows, NULL))
+		return changed;
 	n->unfinished = 0;
 	for (size_t i = n_rows; i > 0; i--) {
 		changed |= look_at_op(n, &rows[i - 1], out);
 		n->unfinished += unfinished(rows[i - 1].state) && !(by_me(rows[i - 1].by) && strcmp(rows[i - 1].state, "running") == 0);
 	}
+	if (n_rows && rows[0].id > n->newest)
+		n->newest = rows[0].id;
+	return changed;
+}
+
+static void forget_those_over(struct rk_notices *n)
+{
+	size_t kept = 0;
+
+	for (size_t i = 0; i < n->ops.n; i++) {
+		if (unfinished(n->ops.items[i].state))
+			n->ops.items[kept++] = n->ops.items[i];
+		else
+			free(n->ops.items[i].state);
+	}
+	n->ops.n = kept;
+}
+
+static bool look_at_ops(struct rk_notices *n, struct rk_world *world, struct rk_str *out)
+{
+	struct rk_arena *arena RK_CLEANUP_ARENA = rk_arena_new();
+	size_t before = n->unfinished;
+	bool changed = look_at_each(n, world, arena, out);
+
+	forget_those_over(n);
 	return changed || before != n->unfinished;
 }
 

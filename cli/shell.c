@@ -59,9 +59,9 @@ static void offer_ops(const char *prefix, struct rk_candidates *found)
 	struct rk_op_row *rows;
 	size_t n;
 
-	if (!shell.app->world.store || rk_store_op_list(shell.app->world.store, arena, &rows, &n, NULL))
+	if (!shell.app->world.store || rk_store_op_newest(shell.app->world.store, OPS_OFFERED, arena, &rows, &n, NULL))
 		return;
-	for (size_t i = 0; i < n && i < OPS_OFFERED; i++) {
+	for (size_t i = 0; i < n; i++) {
 		char *id RK_CLEANUP_FREE = rk_xasprintf("%lld", (long long)rows[i].id);
 		bool alive = true;
 		if (!rk_starts_with(id, prefix))

@@ -148,6 +148,9 @@ struct rk_step_row {
 int rk_store_op_add(struct rk_store *store, const char *command, const char *params, int64_t *ret_id, struct rk_err *err);
 int rk_store_op_set(struct rk_store *store, int64_t op, const char *state, const char *detail, struct rk_err *err);
 int rk_store_op_list(struct rk_store *store, struct rk_arena *arena, struct rk_op_row **ret, size_t *ret_n, struct rk_err *err); /* newest first */
+/* The newest `max` of them; those that are not over, and whatever began with id `since` or later. A site has tens of thousands that are over. */
+int rk_store_op_newest(struct rk_store *store, int max, struct rk_arena *arena, struct rk_op_row **ret, size_t *ret_n, struct rk_err *err);
+int rk_store_op_open(struct rk_store *store, int64_t since, struct rk_arena *arena, struct rk_op_row **ret, size_t *ret_n, struct rk_err *err);
 int rk_store_op_get(struct rk_store *store, int64_t op, struct rk_arena *arena, struct rk_op_row *ret, struct rk_err *err);
 int rk_store_step_add(struct rk_store *store, const struct rk_step_row *step, struct rk_err *err);
 /* The journal write: state, and before/detail where not NULL. Outside a transaction it is one of its own (durable when it returns). */

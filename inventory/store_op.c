@@ -86,19 +86,41 @@ static int read_op(void *ctx, const struct rk_db_row *row, struct rk_err *err)
 	return 0;
 }
 
-int rk_store_op_list(struct rk_store *store, struct rk_arena *arena, struct rk_op_row **ret, size_t *ret_n, struct rk_err *err)
+static int list_ops(struct rk_store *store, const char *sql, const struct rk_db_value *args, size_t n_args, struct rk_arena *arena, struct rk_op_row **ret,
+		    size_t *ret_n, struct rk_err *err)
 {
 	struct list l = { .arena = arena };
 	RK_STORE_HOLD(store);
 	int rc = rk_store_ready(store, err);
 
 	if (!rc)
-		rc = rk_db_each(store->db, err, read_op, &l, OP_COLUMNS " ORDER BY id DESC");
+		rc = rk_db_query(store->db, sql, args, n_args, read_op, &l, err);
 	if (rc)
 		return rc;
 	*ret = l.items;
 	*ret_n = l.n;
 	return 0;
+}
+
+int rk_store_op_list(struct rk_store *store, struct rk_arena *arena, struct rk_op_row **ret, size_t *ret_n, struct rk_err *err)
+{
+	return list_ops(store, OP_COLUMNS " ORDER BY id DESC", NULL, 0, arena, ret, ret_n, err);
+}
+
+int rk_store_op_newest(struct rk_store *store, int max, struct rk_arena *arena, struct rk_op_row **ret, size_t *ret_n, struct rk_err *err)
+{
+	const struct rk_db_value args[] = { RK_DB_I(max) };
+
+	return list_ops(store, OP_COLUMNS " ORDER BY id DESC LIMIT ?", args, RK_ARRAY_SIZE(args), arena, ret, ret_n, err);
+}
+
+/* Two selections, each by its index: with OR all rows would be read. */
+int rk_store_op_open(struct rk_store *store, int64_t since, struct rk_arena *arena, struct rk_op_row **ret, size_t *ret_n, struct rk_err *err)
+{
+	const struct rk_db_value args[] = { RK_DB_I(since), RK_DB_I(since) };
+
+	return list_ops(store, OP_COLUMNS " WHERE ended_ms = 0 AND id < ? UNION ALL " OP_COLUMNS " WHERE id >= ? ORDER BY id DESC", args, RK_ARRAY_SIZE(args), arena,
+			ret, ret_n, err);
 }
 
 static int add_beat(void *ctx, const struct rk_db_row *row, struct rk_err *err)

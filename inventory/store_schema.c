@@ -140,8 +140,11 @@ static const char *const eighth[] = { "ALTER TABLE site ADD COLUMN meter TEXT", 
 /* Where GPUs go that a cluster no longer needs: 1, a partition of their tray. */
 static const char *const ninth[] = { "ALTER TABLE racks ADD COLUMN nvl_per_tray BIGINT NOT NULL DEFAULT 0", NULL };
 
+/* Every command that changes something asks for operations that are not over. */
+static const char *const tenth[] = { "CREATE INDEX ops_by_end ON ops (ended_ms)", NULL };
+
 const struct rk_migration rk_store_migrations[] = { { 1, first }, { 2, second }, { 3, third }, { 4, fourth }, { 5, fifth }, { 6, sixth }, { 7, seventh },
-						       { 8, eighth }, { 9, ninth }, { 0, NULL } };
+						       { 8, eighth }, { 9, ninth }, { 10, tenth }, { 0, NULL } };
 
 const char *const rk_store_tables[] = { "meta",	   "site",	 "profiles",   "fabrics",	 "racks",	  "trays",	"gpus",
 					"hcas",	   "images",	 "tenants",    "marks",	 "clusters",	  "vms",	"gpu_alloc",

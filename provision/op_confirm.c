@@ -128,7 +128,7 @@ int rk_op_sweep(struct rk_world *world, struct rk_err *err)
 	struct rk_op_row *rows;
 	struct rk_awaited a;
 	size_t n;
-	int rc = rk_store_op_list(world->store, arena, &rows, &n, err);
+	int rc = rk_store_op_open(world->store, INT64_MAX, arena, &rows, &n, err);
 
 	for (size_t i = 0; !rc && i < n; i++) {
 		if (!rk_op_in_state(&rows[i], "awaiting-confirm"))

@@ -143,6 +143,17 @@ static inline int by_text(const void *a, const void *b)
 	return strcmp(*(const char *const *)a, *(const char *const *)b);
 }
 
+/* To sort things by their ids: where a thing is goes along with its id. */
+static inline uint64_t key_of(int id, size_t at)
+{
+	return (uint64_t)id << 32 | at;
+}
+
+static inline size_t place_of(uint64_t key)
+{
+	return (size_t)(key & 0xffffffffu);
+}
+
 static inline void add_guids(struct rk_str *out, uint64_t *guids, size_t n)
 {
 	qsort(guids, n, sizeof(*guids), by_u64);
@@ -203,17 +214,20 @@ static inline void live_rack(struct fixture *f, struct rk_arena *arena, int rack
 	const struct rk_site *site = f->world.site;
 	uint64_t *kept = rk_arena_array(arena, site->n_gpus, sizeof(*kept));
 	struct rk_nvl_live *parts;
-	size_t n, n_kept;
+	size_t n, n_kept, n_keys = 0;
 
 	OK(f->world.nvl->ops->list(f->world.nvl, rack, arena, &parts, &n, err));
-	for (int id = 1; id < RK_NVL_DEFAULT; id++)
-		for (size_t i = 0; i < n; i++) {
-			if (parts[i].id != id || rk_nvl_tray_of(site, rack, &parts[i]) != RK_NONE)
-				continue;
-			n_kept = keep_gpus(site, &parts[i], false, kept);
-			rk_str_addf(out, "nvlink %s/%d:", site->racks[rack].name, id);
-			add_guids(out, kept, n_kept);
-		}
+	uint64_t *keys = rk_arena_array(arena, n, sizeof(*keys));
+	for (size_t i = 0; i < n; i++)
+		if (parts[i].id < RK_NVL_DEFAULT && rk_nvl_tray_of(site, rack, &parts[i]) == RK_NONE)
+			keys[n_keys++] = key_of(parts[i].id, i);
+	qsort(keys, n_keys, sizeof(*keys), by_u64);
+	for (size_t i = 0; i < n_keys; i++) {
+		const struct rk_nvl_live *part = &parts[place_of(keys[i])];
+		n_kept = keep_gpus(site, part, false, kept);
+		rk_str_addf(out, "nvlink %s/%d:", site->racks[rack].name, part->id);
+		add_guids(out, kept, n_kept);
+	}
 	n_kept = 0;
 	for (size_t i = 0; i < n; i++)
 		if (parts[i].id == RK_NVL_DEFAULT || rk_nvl_tray_of(site, rack, &parts[i]) != RK_NONE)
@@ -231,16 +245,20 @@ static inline void live_ib(struct fixture *f, struct rk_arena *arena, struct rk_
 	size_t n;
 
 	OK(f->world.ib->ops->list(f->world.ib, 0, arena, &parts, &n, err));
-	for (int key = 1; key < RK_PKEY_DEFAULT; key++)
-		for (size_t i = 0; i < n; i++) {
-			uint64_t *members = rk_arena_array(arena, parts[i].n_members, sizeof(*members));
-			if (parts[i].pkey != key)
-				continue;
-			for (size_t m = 0; m < parts[i].n_members; m++)
-				members[m] = parts[i].members[m].guid;
-			rk_str_addf(out, "pkey %04x:", (unsigned)key);
-			add_guids(out, members, parts[i].n_members);
-		}
+	uint64_t *keys = rk_arena_array(arena, n, sizeof(*keys));
+	size_t n_keys = 0;
+	for (size_t i = 0; i < n; i++)
+		if (parts[i].pkey < RK_PKEY_DEFAULT)
+			keys[n_keys++] = key_of(parts[i].pkey, i);
+	qsort(keys, n_keys, sizeof(*keys), by_u64);
+	for (size_t i = 0; i < n_keys; i++) {
+		const struct rk_ib_live *part = &parts[place_of(keys[i])];
+		uint64_t *members = rk_arena_array(arena, part->n_members, sizeof(*members));
+		for (size_t m = 0; m < part->n_members; m++)
+			members[m] = part->members[m].guid;
+		rk_str_addf(out, "pkey %04x:", (unsigned)part->pkey);
+		add_guids(out, members, part->n_members);
+	}
 	for (size_t i = 0; i < site->n_hcas; i++)
 		guids[i] = site->hcas[i].port_guid;
 	OK(f->world.ib->ops->tables(f->world.ib, 0, guids, site->n_hcas, arena, ports, err));
@@ -313,14 +331,19 @@ static inline size_t gpus_of(const struct rk_site *site, int rack, int cluster, 
 
 static inline void wanted_rack(const struct rk_site *site, struct rk_arena *arena, int rack, struct rk_str *out)
 {
-	uint64_t *guids = rk_arena_array(arena, site->n_gpus, sizeof(*guids));
+	uint64_t *guids = rk_arena_array(arena, site->n_gpus, sizeof(*guids)), *keys = rk_arena_array(arena, site->n_nvl_partitions, sizeof(*keys));
+	size_t n = 0;
 
-	for (int id = 1; id < RK_NVL_DEFAULT; id++)
-		for (size_t p = 0; p < site->n_nvl_partitions; p++)
-			if (site->nvl_partitions[p].rack == rack && site->nvl_partitions[p].id == id) {
-				rk_str_addf(out, "nvlink %s/%d:", site->racks[rack].name, id);
-				add_guids(out, guids, gpus_of(site, rack, site->nvl_partitions[p].cluster, guids));
-			}
+	for (size_t p = 0; p < site->n_nvl_partitions; p++)
+		if (site->nvl_partitions[p].rack == rack)
+			keys[n++] = key_of(site->nvl_partitions[p].id, p);
+	if (n)
+		qsort(keys, n, sizeof(*keys), by_u64);
+	for (size_t i = 0; i < n; i++) {
+		const struct rk_nvl_partition *p = &site->nvl_partitions[place_of(keys[i])];
+		rk_str_addf(out, "nvlink %s/%d:", site->racks[rack].name, p->id);
+		add_guids(out, guids, gpus_of(site, rack, p->cluster, guids));
+	}
 	rk_str_addf(out, "nvlink %s/%d:", site->racks[rack].name, RK_NVL_DEFAULT);
 	add_guids(out, guids, gpus_of(site, rack, RK_NONE, guids));
 }
@@ -335,19 +358,21 @@ static inline int key_of_hca(const struct rk_site *site, size_t hca)
 
 static inline void wanted_ib(const struct rk_site *site, struct rk_arena *arena, struct rk_str *out)
 {
-	uint64_t *guids = rk_arena_array(arena, site->n_hcas, sizeof(*guids));
+	uint64_t *guids = rk_arena_array(arena, site->n_hcas, sizeof(*guids)), *keys = rk_arena_array(arena, site->n_ib_partitions, sizeof(*keys));
 
-	for (int key = 1; key < RK_PKEY_DEFAULT; key++)
-		for (size_t p = 0; p < site->n_ib_partitions; p++) {
-			size_t n = 0;
-			if (site->ib_partitions[p].pkey != key)
-				continue;
-			for (size_t h = 0; h < site->n_hcas; h++)
-				if (key_of_hca(site, h) == key)
-					guids[n++] = site->hcas[h].port_guid;
-			rk_str_addf(out, "pkey %04x:", (unsigned)key);
-			add_guids(out, guids, n);
-		}
+	for (size_t p = 0; p < site->n_ib_partitions; p++)
+		keys[p] = key_of(site->ib_partitions[p].pkey, p);
+	if (site->n_ib_partitions)
+		qsort(keys, site->n_ib_partitions, sizeof(*keys), by_u64);
+	for (size_t p = 0; p < site->n_ib_partitions; p++) {
+		int key = site->ib_partitions[place_of(keys[p])].pkey;
+		size_t n = 0;
+		for (size_t h = 0; h < site->n_hcas; h++)
+			if (key_of_hca(site, h) == key)
+				guids[n++] = site->hcas[h].port_guid;
+		rk_str_addf(out, "pkey %04x:", (unsigned)key);
+		add_guids(out, guids, n);
+	}
 	for (size_t h = 0; h < site->n_hcas; h++)
 		if (key_of_hca(site, h))
 			rk_str_addf(out, "port %" PRIx64 " %04x\n", site->hcas[h].port_guid, (unsigned)key_of_hca(site, h) | 0x8000u);

@@ -253,10 +253,10 @@ static int do_op(struct model *m, struct fixture *f, struct rk_err *err)
 	struct rk_arena *arena RK_CLEANUP_ARENA = rk_arena_new();
 	struct rk_op_row *rows;
 	size_t n, verb = roll(m, RK_ARRAY_SIZE(verbs));
-	int rc = rk_store_op_list(f->world.store, arena, &rows, &n, err);
+	int rc = rk_store_op_open(f->world.store, INT64_MAX, arena, &rows, &n, err);
 
 	note(m, "op");
-	for (size_t i = 0; !rc && i < n && i < 200; i++)
+	for (size_t i = 0; !rc && i < n; i++)
 		if (strcmp(rows[i].state, "resumable") == 0 || strcmp(rows[i].state, "awaiting-confirm") == 0) {
 			note(m, "%s %" PRId64 " (%s)", verbs[verb].verb, rows[i].id, rows[i].command);
 			return verbs[verb].fn(&f->world, rows[i].id, err);
@@ -383,7 +383,7 @@ static size_t check_holders(struct model *m, struct fixture *f, struct rk_arena 
 	struct rk_op_row *rows;
 	size_t n, open = 0;
 
-	OK(rk_store_op_list(f->world.store, arena, &rows, &n, err));
+	OK(rk_store_op_open(f->world.store, INT64_MAX, arena, &rows, &n, err));
 	for (size_t i = 0; i < n; i++)
 		open += strcmp(rows[i].state, "resumable") == 0 || strcmp(rows[i].state, "running") == 0 || half_way(&rows[i]);
 	for (size_t c = 0; c < site->n_clusters; c++) {
@@ -424,7 +424,7 @@ static void finish(struct model *m)
 	size_t n;
 	int64_t op;
 
-	OK(rk_store_op_list(f->world.store, f->arena, &rows, &n, err));
+	OK(rk_store_op_open(f->world.store, INT64_MAX, f->arena, &rows, &n, err));
 	for (size_t i = 0; i < n; i++) {
 		bool waits = strcmp(rows[i].state, "awaiting-confirm") == 0;
 		struct rk_err why RK_CLEANUP_ERR = RK_ERR_INIT;

@@ -307,6 +307,15 @@ static void the_journal_keeps_its_order_and_words(void **state)
 	must(rk_store_op_list(f->store, arena, &ops, &n, &err));
 	assert_int_equal(n, 2);
 	assert_int_equal(ops[0].id, second);
+	must(rk_store_op_newest(f->store, 1, arena, &ops, &n, &err));
+	assert_int_equal(n, 1);
+	assert_int_equal(ops[0].id, second);
+	must(rk_store_op_open(f->store, INT64_MAX, arena, &ops, &n, &err));
+	assert_int_equal(n, 1);
+	assert_int_equal(ops[0].id, second);
+	must(rk_store_op_open(f->store, first, arena, &ops, &n, &err));
+	assert_int_equal(n, 2);
+	assert_int_equal(ops[1].id, first);
 	must(rk_store_op_get(f->store, first, arena, &one, &err));
 	assert_string_equal(one.state, "done");
 	assert_string_equal(one.by, "alice@console 4711");
