@@ -14,9 +14,9 @@
 #include "inventory/base/clock.h"
 #include "inventory/base/json.h"
 #include "provision/rest.h"
+#include "provision/sim.h"
 
 enum { LIMIT_MS = 30000, SLICE_MS = 100, OUTPUT_MAX = 4096 };
-#define TWIN_OVERHEAD 1.1
 
 double rk_pue(double facility_kw, double it_kw)
 {
@@ -138,10 +138,8 @@ int rk_facility_read(const struct rk_world *world, double it_kw, double *ret, st
 	if (!conf || rk_json_parse("facilityMeter", conf, strlen(conf), &json, NULL))
 		return 0;
 	const struct rk_jnode *meter = rk_json_root(json);
-	if (world->sim) {
-		*ret = it_kw * TWIN_OVERHEAD;
-		return 0;
-	}
+	if (world->sim)
+		return rk_sim_facility(world->sim, world->site, it_kw, ret, err);
 	const char *command = rk_jstr(rk_jget(meter, "command"));
 	if (command)
 		return ask_command(world, command, ret, err);

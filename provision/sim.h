@@ -21,6 +21,8 @@ int rk_sim_plant_partition(struct rk_sim *sim, const char *rack, int id, const c
 int rk_sim_ib(struct rk_sim *sim, const struct rk_driver_env *env, struct rk_ib **ret, struct rk_err *err);
 struct rk_bmc;
 int rk_sim_bmc(struct rk_sim *sim, const struct rk_driver_env *env, struct rk_bmc **ret, struct rk_err *err);
+/* What the meter of its facility says when its trays take it_kw; on an error *ret stays as it is. */
+int rk_sim_facility(struct rk_sim *sim, const struct rk_site *site, double it_kw, double *ret, struct rk_err *err);
 /* A guest command answered from the twin's present state, in the real tools' formats. site: the newest snapshot (who holds the tray). */
 int rk_sim_guest_run(struct rk_sim *sim, const struct rk_site *site, int tray, const char *const *argv, struct rk_ssh_result *result, struct rk_err *err);
 /* The same of the host that a tray is. */

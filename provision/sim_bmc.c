@@ -112,6 +112,18 @@ static int sim_set(struct rk_bmc *bmc, const struct rk_bmc_target *target, bool 
 	return rk_sim_leave(&call, 0, err);
 }
 
+/* Cooling and losses take a tenth of what the trays do. */
+int rk_sim_facility(struct rk_sim *sim, const struct rk_site *site, double it_kw, double *ret, struct rk_err *err)
+{
+	struct rk_sim_call call;
+	int rc = rk_sim_enter(sim, &call, "facility.read", site->name, false, err);
+
+	if (rc)
+		return rc;
+	*ret = it_kw * 1.1;
+	return rk_sim_leave(&call, 0, err);
+}
+
 static void sim_free(struct rk_bmc *bmc)
 {
 	free(bmc);

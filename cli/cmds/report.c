@@ -1,3 +1,4 @@
+#include <math.h>
 #include <string.h>
 
 #include "cli/cmds/common.h"
@@ -21,29 +22,40 @@ static const struct {
 	void (*write)(struct rk_str *out, const struct rk_report *report, const struct rk_report_head *head);
 } forms[] = { { "html", rk_report_html }, { "json", as_json }, { "junit", rk_report_junit } };
 
-/* PUE, where the site names a meter: of all racks, or not at all. */
-static int add_facility(struct rk_call *call, struct rk_report *report, struct rk_err *err)
+/* What all racks take; NAN when a part of it was not read. */
+static int read_racks(struct rk_call *call, double *ret_kw, struct rk_err *err)
 {
 	const struct rk_site *site = call->world->site;
 	struct rk_power_now now;
-	double it_kw = 0;
-
-	if (!site->meter)
-		return 0;
 	int rc = rk_power_read(call->world, NULL, RK_BMC_METERS, call->arena, &now, err);
+
+	*ret_kw = rc ? NAN : 0;
 	for (size_t r = 0; !rc && r < site->n_racks; r++) {
 		bool *belongs = rk_arena_array(call->arena, site->n_trays + 1, sizeof(*belongs));
 		struct rk_power_meter m;
 		for (size_t t = 0; t < site->n_trays; t++)
 			belongs[t] = site->trays[t].rack == (int)r;
 		rk_power_sum(site, &now, NULL, 0, belongs, (int)r, &m);
-		it_kw += m.kw;
+		*ret_kw += m.kw;
 	}
 	rk_power_now_clear(&now);
+	return rc;
+}
+
+/* PUE, where the site names a meter: of all racks, or not at all. What cannot be read costs the report only this. */
+static int add_facility(struct rk_call *call, struct rk_report *report, struct rk_err *err)
+{
+	double it_kw;
+
+	if (!call->world->site->meter)
+		return 0;
+	int rc = read_racks(call, &it_kw, err);
 	if (!rc)
 		rc = rk_facility_read(call->world, it_kw, &report->facility_kw, err);
 	report->pue = rk_pue(report->facility_kw, it_kw);
-	return rc;
+	if (!isfinite(report->pue))
+		report->pue_unknown = rc ? rk_arena_strdup(call->arena, err->message) : "not every tray was read";
+	return rc ? (rk_err_while(err, "PUE is not known"), rc) : 0;
 }
 
 /* Asks now, or judges what was kept. */
@@ -60,8 +72,7 @@ static int measure(struct rk_call *call, int cluster, struct rk_report *report, 
 	int *vms = rk_arena_array(call->arena, (size_t)c->n_vms, sizeof(*vms));
 	for (int i = 0; i < c->n_vms; i++)
 		vms[i] = c->first_vm + i;
-	int rc = rk_validate(call->world, &opts, vms, (size_t)c->n_vms, call->arena, report, err);
-	return rc ? rc : add_facility(call, report, err);
+	return rk_validate(call->world, &opts, vms, (size_t)c->n_vms, call->arena, report, err);
 }
 
 static int run_cluster(struct rk_call *call, struct rk_err *err)
@@ -70,17 +81,21 @@ static int run_cluster(struct rk_call *call, struct rk_err *err)
 	const struct rk_report_head head = { rk_arena_printf(call->arena, "cluster %s", name), rk_call_arg(call, "evidence") };
 	struct rk_str text RK_CLEANUP_STR = RK_STR_INIT;
 	struct rk_report report;
-	int cluster, rc = rk_get_cluster(call, name, &cluster, err);
+	int cluster, lost = 0, rc = rk_get_cluster(call, name, &cluster, err);
 
 	if (!rc)
 		rc = measure(call, cluster, &report, err);
+	if (!rc && !head.evidence)
+		lost = add_facility(call, &report, err);
+	if (lost == RK_CANCELLED)
+		return lost;
 	for (size_t i = 0; !rc && i < RK_ARRAY_SIZE(forms); i++) {
 		if (strcmp(forms[i].name, format ? format : "html") == 0)
 			forms[i].write(&text, &report, &head);
 	}
 	if (!rc)
 		rk_out_raw(call->out, rk_str_text(&text), text.len);
-	return rc;
+	return rc ? rc : lost;
 }
 
 static const struct rk_command rows[] = {

@@ -98,6 +98,7 @@ struct rk_report {
 	double power_kw, module_kw;       /* of the targets' trays and of their GPU modules together; NAN: not all of them were read */
 	double energy_seconds, energy_kwh, mean_kw; /* the same over the time that was measured; kWh from energy counters only */
 	double facility_kw, pue;          /* of the site, when it names a meter and all of it was read; NAN else. Set by who writes the report */
+	const char *pue_unknown;          /* why it is not known, though the site names a meter, or NULL. Likewise */
 	int64_t started_ms;               /* unix */
 	double seconds;
 	size_t targets;

@@ -44,6 +44,22 @@ static void cell(struct rk_str *out, const char *text)
 	rk_str_add(out, "</td>");
 }
 
+static void add_pue(struct rk_str *out, const struct rk_report *r)
+{
+	if (!isfinite(r->pue) && !r->pue_unknown)
+		return;
+	rk_str_add(out, "<p class=\"dim\">Facility: ");
+	if (isfinite(r->facility_kw))
+		rk_str_addf(out, "%.1f kW, ", r->facility_kw);
+	if (isfinite(r->pue)) {
+		rk_str_addf(out, "PUE %.2f</p>\n", r->pue);
+		return;
+	}
+	rk_str_add(out, "PUE unknown: ");
+	add_html(out, r->pue_unknown);
+	rk_str_add(out, "</p>\n");
+}
+
 static void add_energy(struct rk_str *out, const struct rk_report *r)
 {
 	if (!isfinite(r->mean_kw))
@@ -54,8 +70,6 @@ static void add_energy(struct rk_str *out, const struct rk_report *r)
 	rk_str_addf(out, "mean %.1f kW", r->mean_kw);
 	if (isfinite(r->module_kw))
 		rk_str_addf(out, ", GPU modules %.1f kW", r->module_kw);
-	if (isfinite(r->pue))
-		rk_str_addf(out, "; the facility takes %.1f kW, PUE %.2f", r->facility_kw, r->pue);
 	rk_str_add(out, "</p>\n");
 }
 
@@ -75,6 +89,7 @@ static void add_head(struct rk_str *out, const struct rk_report *r, const struct
 		rk_str_addf(out, ", trays take %.1f kW", r->power_kw);
 	rk_str_add(out, "</p>\n");
 	add_energy(out, r);
+	add_pue(out, r);
 }
 
 static void add_causes(struct rk_str *out, const struct rk_report *r)
