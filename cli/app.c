@@ -380,6 +380,7 @@ static int set_limits(struct rk_app *app, const struct rk_globals *g, bool chang
 
 	w->wait = !g->no_wait;
 	w->confirm_ms = 0;
+	w->no_notes = g->read_only || g->dry_run;
 	rk_world_limits(w, g->jobs ? g->jobs : JOBS_DEFAULT, g->timeout_s * 1000);
 	return changes && w->store ? rk_op_sweep(w, err) : 0;
 }
@@ -397,12 +398,12 @@ static int run_command(struct rk_app *app, const struct rk_parsed *p, struct rk_
 {
 	struct rk_arena *arena RK_CLEANUP_ARENA = rk_arena_new();
 	struct rk_call call = call_of(app, p, arena, out);
-	bool changes = changes_something(p) && !p->globals.dry_run;
+	bool changes = changes_something(p) && !p->globals.dry_run, records = (p->command->flags & RK_CMD_RECORDS) && !p->globals.read_only && !p->globals.dry_run;
 	int rc = allowed(p, err);
 
 	app->importing = strcmp(p->command->noun, "site") == 0 && rk_streq(p->command->verb, "import");
 	if (!rc && !(p->command->flags & RK_CMD_NO_STORE))
-		rc = rk_app_world(app, changes || ((p->command->flags & RK_CMD_RECORDS) && !p->globals.read_only), err);
+		rc = rk_app_world(app, changes || records, err);
 	if (!rc)
 		rc = sure(&call, err);
 	if (!rc)

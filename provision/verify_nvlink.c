@@ -66,7 +66,7 @@ static int write_notes(const struct verification *v, struct rk_err *err)
 {
 	struct rk_store *store = v->world->store;
 
-	if (v->world->env.read_only)
+	if (v->world->no_notes)
 		return 0;
 	int rc = rk_store_begin(store, -1, err);
 	if (rc)

@@ -15,6 +15,7 @@ struct rk_world {
 	struct rk_driver_env env;         /* env.site is kept equal to site */
 	struct rk_sim *sim;               /* the twin, or NULL: real systems */
 	int jobs;                         /* parallel work */
+	bool no_notes;                    /* --read-only, --dry-run: what a reading command found is written down nowhere */
 	bool wait;                        /* --wait */
 	int confirm_ms;                   /* --confirm-within: what the command changes is undone unless confirmed in this time; 0: no such thing */
 	struct rk_bundle *bundle;         /* changes are put together in it instead of being carried out (provision/bundle.h), or NULL */

@@ -145,7 +145,7 @@ static int note_now(struct rk_call *call, const struct rk_nvl_partition *p, cons
 
 	rk_nvl_tally(site, seen, n, (int)(p - site->nvl_partitions), call->arena, &tally);
 	const struct rk_nvl_note note = { .rack = site->racks[p->rack].name, .name = p->name, .live = mine ? (long)mine->n_gpus : 0, .seen = tally.agree, .asked = tally.asked };
-	return call->world->env.read_only ? 0 : rk_store_note_nvl(call->world->store, &note, err);
+	return call->world->no_notes ? 0 : rk_store_note_nvl(call->world->store, &note, err);
 }
 
 static int nvlink_show(struct rk_call *call, struct rk_err *err)

@@ -95,26 +95,41 @@ static void print(struct rk_call *call, const struct rk_report *r)
 	note_map(call, r);
 }
 
-/* Trays that a failed check asks to cordon: done when the site says so or somebody says yes, else said. */
-static void cordon(struct rk_call *call, const char *trays, const char *why, size_t targets)
+/* -y, or a yes on the terminal. JSON is read by a program, which decides by itself. */
+static bool agreed(struct rk_call *call, const char *trays, const char *why)
 {
-	bool own = rk_health_cordons(call->world->site), asked = false;
-	const char *done = NULL;
-	RK_CLEANUP_ERR struct rk_err err = RK_ERR_INIT;
+	bool terminal = isatty(STDIN_FILENO) && isatty(STDERR_FILENO), asks = !call->yes && !call->world->no_notes && terminal;
 
-	bool terminal = isatty(STDIN_FILENO) && isatty(STDERR_FILENO);
-
+	if (call->json || (!call->yes && !asks))
+		return false;
 	/* What was found stands on the screen before anybody is asked about it. */
-	if (!own && !call->json && !call->yes && terminal)
+	if (asks)
 		call->emit(call);
-	if (!own && !call->json && (call->yes || terminal))
-		asked = rk_app_confirm(call->app, rk_arena_printf(call->arena, "tray cordon %s --reason 'health: %s'", trays, why), call->yes, NULL) == 0;
-	if ((own || asked) && rk_health_cordon(call->world, trays, why, targets, asked, call->arena, &done, &err))
-		rk_out_note(call->out, "not cordoned: %s", err.message);
-	if (done)
-		rk_out_note(call->out, "cordoned: %s (%s)%s", done, why, own ? ", as the site says" : "");
+	return rk_app_confirm(call->app, rk_arena_printf(call->arena, "tray cordon %s --reason 'health: %s'", trays, why), call->yes, NULL) == 0;
+}
+
+static void note_to_do(struct rk_call *call, const char *trays, const char *why)
+{
+	rk_out_note(call->out, "to do: tray cordon %s --reason '%s'", trays, why);
+}
+
+/* Trays that a failed check asks to cordon: done when the site says so or somebody says yes, else said. Those that bear a mark already need neither. */
+static int cordon(struct rk_call *call, const char *trays, const char *why, size_t targets, struct rk_err *err)
+{
+	const struct rk_site *site = call->world->site;
+	bool own = rk_health_cordons(site);
+	const char *left = rk_health_to_cordon(site, trays, targets, true, call->arena), *said = own ? ", as the site says" : "";
+
+	if (!left)
+		return 0;
+	bool asked = !own && agreed(call, left, why);
+	const char *done = own || asked ? rk_health_to_cordon(site, trays, targets, asked, call->arena) : NULL;
+	int rc = done && !call->world->no_notes ? rk_health_cordon(call->world, trays, why, targets, asked, call->arena, &done, err) : 0;
+	if (rc || !done)
+		note_to_do(call, left, why);
 	else
-		rk_out_note(call->out, "to do: tray cordon %s --reason '%s'", trays, why);
+		rk_out_note(call->out, "%s: %s (%s)%s", call->world->no_notes ? "would cordon" : "cordoned", done, why, said);
+	return rc ? rk_err_while(err, "not cordoned: %s", left) : 0;
 }
 
 /* A result is printed in any case; a bad one also sets the exit code, with a sentence for stderr. */
@@ -147,45 +162,57 @@ static bool keeps_verdict(const struct rk_call *call)
 	return strcmp(call->command->verb, "cluster") == 0 && !call->except;
 }
 
-static void keep_verdict(struct rk_call *call, const char *name, enum rk_cluster_state was, enum rk_cluster_state state, const char *json)
+static int keep_verdict(struct rk_call *call, const char *name, enum rk_cluster_state was, enum rk_cluster_state state, const char *json, struct rk_err *err)
 {
-	rk_store_set_cluster_validation(call->world->store, name, json, NULL);
-	if (state != was && !rk_store_set_cluster_state(call->world->store, name, state, 0, NULL))
-		rk_out_note(call->out, "cluster %s was %s and is %s now: its spec requires the validation", name, rk_cluster_state_name(was),
-			    rk_cluster_state_name(state));
+	struct rk_store *store = call->world->store;
+	const char *now = rk_cluster_state_name(state), *before = rk_cluster_state_name(was);
+	bool writes = !call->world->no_notes;
+
+	int rc = writes ? rk_store_set_cluster_validation(store, name, json, err) : 0;
+	if (!rc && writes && state != was)
+		rc = rk_store_set_cluster_state(store, name, state, 0, err);
+	if (!rc && state != was)
+		rk_out_note(call->out, writes ? "cluster %s was %s and is %s now: its spec requires the validation" : "cluster %s is %s and would be %s: its spec requires the validation",
+			    name, before, now);
+	return rc;
+}
+
+static int remember(struct rk_call *call, const struct rk_report *report, struct rk_err *err)
+{
+	return call->world->no_notes ? 0 : rk_health_remember(call->world->store, report, err);
 }
 
 /* What is written down. The snapshot that the report is about ends when the store is opened to write: what is needed of it is copied before. */
-static void keep(struct rk_call *call, int cluster, const struct rk_report *report)
+static int keep(struct rk_call *call, int cluster, const struct rk_report *report, struct rk_err *err)
 {
 	struct rk_str json RK_CLEANUP_STR = RK_STR_INIT;
 	const struct rk_cluster *c = &call->world->site->clusters[cluster];
 	const char *name = rk_arena_strdup(call->arena, c->name), *why, *trays = rk_report_cordon(report, call->arena, &why);
 	enum rk_cluster_state was = c->state, state = judged(call, c, report->verdict);
+	size_t targets = report->targets;
 
-	if (keeps_verdict(call) && !call->world->env.read_only) {
+	if (keeps_verdict(call)) {
 		rk_history_add(report, c->validation, &json);
 		for (const char **note = rk_history_notes(rk_str_text(&json), call->arena); *note; note++)
 			rk_out_note(call->out, "%s", *note);
 	}
-	if (call->world->env.read_only) {
-		if (trays)
-			rk_out_note(call->out, "to do: tray cordon %s --reason '%s'", trays, why);
-		return;
-	}
-	rk_health_remember(call->world->store, report, NULL);
-	size_t targets = report->targets;
-	if (rk_app_world(call->app, true, NULL))
-		return;
-	if (keeps_verdict(call))
-		keep_verdict(call, name, was, state, rk_str_text(&json));
-	if (trays)
-		cordon(call, trays, why, targets);
+	int rc = remember(call, report, err);
+	if (!rc)
+		rc = rk_app_world(call->app, !call->world->no_notes, err);
+	if (!rc && keeps_verdict(call))
+		rc = keep_verdict(call, name, was, state, rk_str_text(&json), err);
+	if (rc)
+		rk_err_while(err, "the verdict was not written down");
+	if (rc && trays)
+		note_to_do(call, trays, why);
+	return rc || !trays ? rc : cordon(call, trays, why, targets, err);
 }
 
 static int validate(struct rk_call *call, const int *vms, size_t n, struct rk_err *err)
 {
-	const struct rk_validate_opts opts = { rk_call_arg(call, "level"), rk_call_arg(call, "profile"), rk_call_arg(call, "save") };
+	const char *save = rk_call_arg(call, "save");
+	const struct rk_validate_opts opts = { rk_call_arg(call, "level"), rk_call_arg(call, "profile"), call->dry_run ? NULL : save };
+	RK_CLEANUP_ERR struct rk_err lost = RK_ERR_INIT;
 	struct rk_report report;
 	int rc = rk_validate(call->world, &opts, vms, n, call->arena, &report, err);
 
@@ -197,8 +224,14 @@ static int validate(struct rk_call *call, const int *vms, size_t n, struct rk_er
 		return rk_err_set(err, RK_CANCELLED, "cancelled: the verdict is of what had answered");
 	}
 	rc = finish(call, &report, err);
-	keep(call, call->world->site->vms[vms[0]].cluster, &report);
-	return rc;
+	if (call->dry_run)
+		rk_out_note(call->out, "dry run: nothing of this is written down%s%s", save ? ", nor kept in " : "", save ? save : "");
+	int kept = keep(call, call->world->site->vms[vms[0]].cluster, &report, &lost);
+	if (kept && rc)
+		rk_err_detail(err, "%s", lost.message);
+	else if (kept)
+		rk_err_move(err, &lost);
+	return rc ? rc : kept;
 }
 
 static int run_vms(struct rk_call *call, const char *selection, struct rk_err *err)
@@ -284,5 +317,5 @@ static const struct rk_command commands[] = {
 	  run_replay },
 };
 
-const struct rk_noun rk_noun_validate = { "validate", "prove health by measurements", "Collectors ask, rules judge, the evidence can be kept.", commands,
+const struct rk_noun rk_noun_validate = { "validate", "prove health by measurements", "Collectors ask, rules judge, the evidence can be kept. With -n the same is asked and judged, but nothing is written down and no tray is cordoned.", commands,
 					  RK_ARRAY_SIZE(commands) };

@@ -21,45 +21,48 @@ static bool too_many(size_t trays, size_t targets)
 }
 
 /* Trays that bear a mark already are left as they are. */
-static int cordon_trays(struct rk_world *world, const struct rk_nodeset *trays, const char *reason, const char **names, size_t *ret_n, struct rk_err *err)
+const char *rk_health_to_cordon(const struct rk_site *site, const char *trays, size_t targets, bool asked, struct rk_arena *arena)
 {
-	int rc = 0;
+	struct rk_nodeset set;
+	size_t n = 0;
 
-	for (size_t i = 0; !rc && i < trays->n; i++) {
-		int at = rk_find_tray(world->site, trays->names[i]);
-		if (at < 0 || world->site->trays[at].cordon)
-			continue;
-		rc = rk_store_set_tray_cordon(world->store, trays->names[i], reason, err);
-		names[(*ret_n)++] = trays->names[i];
+	if (rk_nodeset_parse(trays, NULL, NULL, arena, &set, NULL) || (!asked && too_many(set.n, targets)))
+		return NULL;
+	const char **names = rk_arena_array(arena, set.n + 1, sizeof(*names));
+	for (size_t i = 0; i < set.n; i++) {
+		int at = rk_find_tray(site, set.names[i]);
+		if (at >= 0 && !site->trays[at].cordon)
+			names[n++] = set.names[i];
 	}
-	return rc;
+	return n ? rk_nodeset_fold(arena, names, n) : NULL;
+}
+
+static int cordon_trays(struct rk_store *store, const char *trays, const char *reason, struct rk_arena *arena, struct rk_err *err)
+{
+	struct rk_nodeset set;
+	int rc = rk_nodeset_parse(trays, NULL, NULL, arena, &set, err);
+
+	for (size_t i = 0; !rc && i < set.n; i++)
+		rc = rk_store_set_tray_cordon(store, set.names[i], reason, err);
+	return rc ? rc : rk_store_audit(store, rk_arena_printf(arena, "tray cordon %s --reason '%s'", trays, reason), rk_class_name(0), 0, err);
 }
 
 int rk_health_cordon(struct rk_world *world, const char *trays, const char *checks, size_t targets, bool asked, struct rk_arena *arena,
 		     const char **ret_done, struct rk_err *err)
 {
-	const char *reason = rk_arena_printf(arena, "health: %s", checks);
-	struct rk_nodeset set;
-	size_t n = 0;
+	const char *open = rk_health_to_cordon(world->site, trays, targets, asked, arena);
 
 	*ret_done = NULL;
-	int rc = rk_nodeset_parse(trays, NULL, NULL, arena, &set, err);
-	if (rc || (!asked && too_many(set.n, targets)))
+	int rc = open ? rk_store_begin(world->store, -1, err) : 0;
+	if (rc || !open)
 		return rc;
-	const char **names = rk_arena_array(arena, set.n + 1, sizeof(*names));
-	rc = rk_store_begin(world->store, -1, err);
-	if (rc)
-		return rc;
-	rc = cordon_trays(world, &set, reason, names, &n, err);
-	const char *folded = rc || !n ? NULL : rk_nodeset_fold(arena, names, n);
-	if (folded)
-		rc = rk_store_audit(world->store, rk_arena_printf(arena, "tray cordon %s --reason '%s'", folded, reason), rk_class_name(0), 0, err);
-	if (rc || !n) {
+	rc = cordon_trays(world->store, open, rk_arena_printf(arena, "health: %s", checks), arena, err);
+	if (rc) {
 		rk_store_rollback(world->store);
 		return rc;
 	}
 	rc = rk_store_commit(world->store, err);
 	if (!rc)
-		*ret_done = folded;
+		*ret_done = open;
 	return rc;
 }

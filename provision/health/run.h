@@ -12,6 +12,8 @@ int rk_validate(struct rk_world *world, const struct rk_validate_opts *opts, con
 		struct rk_err *err);
 /* Does the site say that trays with a fault that asks for a cordon get one without a question? */
 bool rk_health_cordons(const struct rk_site *site);
+/* Those of the trays (folded, rk_report_cordon) that rk_health_cordon would mark now: folded, in the arena; NULL: none. */
+const char *rk_health_to_cordon(const struct rk_site *site, const char *trays, size_t targets, bool asked, struct rk_arena *arena);
 /* Cordons the trays (folded, rk_report_cordon) with the checks as the reason, and writes that into the audit. Unless somebody was asked, nothing is
  * done when they are more than half of several targets. *ret_done: folded, in the arena; NULL: none needed it. */
 int rk_health_cordon(struct rk_world *world, const char *trays, const char *checks, size_t targets, bool asked, struct rk_arena *arena,

@@ -1,0 +1,85 @@
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "inventory/db.h"
+#include "tests/contract/child.h"
+
+/* What a validation could not write down is told, whatever its verdict. */
+
+static char folder[] = "/tmp/racksh-validate.XXXXXX";
+static char *store;
+
+/* What a command on the twin printed to both streams, and "exit N" behind it; to be freed. */
+static char *twin(const char *option, const char *words)
+{
+	const char *binary = getenv("RACKSH");
+	char *line RK_CLEANUP_FREE = rk_xasprintf("%s -q -y --sim tests/examples/site-1.json --sim-state %s %s -c '%s' 2>&1; echo exit $?",
+						  binary ? binary : "build/racksh", store, option, words);
+
+	return output_of((const char *const[]){ "sh", "-c", line, NULL });
+}
+
+static void change_store(const char *sql)
+{
+	char *uri RK_CLEANUP_FREE = rk_xasprintf("sqlite:%s", store);
+	struct rk_db *db RK_CLEANUP_DB = NULL;
+
+	assert_int_equal(rk_db_open(uri, true, &db, NULL), 0);
+	assert_int_equal(rk_db_query(db, sql, NULL, 0, NULL, NULL, NULL), 0);
+}
+
+static int make_twin(void **state)
+{
+	(void)state;
+	if (!mkdtemp(folder))
+		return -1;
+	store = rk_xasprintf("%s/twin", folder);
+	char *out RK_CLEANUP_FREE = twin("", "cluster create tests/examples/cluster-lab.json");
+	return out && strcmp(out, "exit 0\n") == 0 ? 0 : -1;
+}
+
+static int remove_twin(void **state)
+{
+	(void)state;
+	free(store);
+	return run((const char *const[]){ "rm", "-rf", folder, NULL });
+}
+
+static void what_could_not_be_written_down_is_told(void **state)
+{
+	static const struct {
+		const char *statement, *option, *level, *told, *code;
+	} rows[] = {
+		{ "UPDATE OF validation ON clusters", "", "quick", ": the verdict was not written down: ", "exit 4\n" },
+		{ "INSERT ON health_samples", "", "standard", ": the verdict was not written down: ", "exit 4\n" },
+		{ "INSERT ON marks", "--sim-fault gpu-remap@r01-t01/1", "quick", "\n  not cordoned: r01-t01: ", "exit 7\n" },
+		{ "UPDATE OF validation ON clusters", "-o json", "quick", "the verdict was not written down: ", "exit 7\n" },
+	};
+
+	(void)state;
+	for (size_t i = 0; i < RK_ARRAY_SIZE(rows); i++) {
+		char *trigger RK_CLEANUP_FREE = rk_xasprintf("CREATE TRIGGER refused BEFORE %s BEGIN SELECT RAISE(ABORT, 'no room'); END", rows[i].statement);
+		change_store(trigger);
+		char *command RK_CLEANUP_FREE = rk_xasprintf("validate cluster lab-a --level %s", rows[i].level), *out RK_CLEANUP_FREE = twin(rows[i].option, command);
+		change_store("DROP TRIGGER refused");
+		const char *told = strstr(out, rows[i].told);
+		if (!told || !strstr(told, "no room") || !strstr(told, rows[i].code))
+			fail_msg("row %zu: %s", i, out);
+		/* The result itself is shown all the same. */
+		assert_non_null(strstr(out, "verdict"));
+	}
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(what_could_not_be_written_down_is_told),
+	};
+
+	return cmocka_run_group_tests(tests, make_twin, remove_twin);
+}
