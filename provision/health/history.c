@@ -5,8 +5,9 @@
 #include <string.h>
 
 #include "inventory/base/clock.h"
+#include "inventory/base/nodeset.h"
 
-enum { KEPT = 32, FINDINGS_MAX = 100, BAD_MAX = 60, FLAPS = 3, NOTES_MAX = 40 };
+enum { KEPT = 32, FINDINGS_MAX = 100, BAD_MAX = 200, FLAPS = 3, NOTES_MAX = 40 };
 
 static bool is_bad(const struct rk_check *c)
 {
@@ -42,9 +43,34 @@ static void add_findings(struct rk_jw *w, const struct rk_report *r)
 	rk_jw_end(w);
 }
 
-/* One entry of the history: "check targets" of everything that is not well. */
+/* Everything a check did not pass on, whatever the verdict, as "check targets"; NULL when an earlier row has told that already. */
+static const char *bad_text(const struct rk_report *r, size_t at, struct rk_arena *arena)
+{
+	const char *id = r->checks[at].id, **names;
+	size_t n = 0;
+
+	for (size_t i = 0; i < r->n_checks; i++) {
+		if (!is_bad(&r->checks[i]) || strcmp(r->checks[i].id, id) != 0)
+			continue;
+		if (i < at)
+			return NULL;
+		n += r->checks[i].n_targets;
+	}
+	names = rk_arena_array(arena, n + 1, sizeof(*names));
+	n = 0;
+	for (size_t i = at; i < r->n_checks; i++) {
+		if (!is_bad(&r->checks[i]) || strcmp(r->checks[i].id, id) != 0)
+			continue;
+		for (size_t t = 0; t < r->checks[i].n_targets; t++)
+			names[n++] = r->checks[i].targets[t];
+	}
+	return rk_arena_printf(arena, "%s %s", id, rk_nodeset_fold(arena, names, n));
+}
+
+/* One entry of the history: what is not well. */
 static void add_entry(struct rk_jw *w, const struct rk_report *r, const char *at)
 {
+	RK_CLEANUP_ARENA struct rk_arena *arena = rk_arena_new();
 	size_t n = 0;
 
 	rk_jw_object(w);
@@ -54,10 +80,9 @@ static void add_entry(struct rk_jw *w, const struct rk_report *r, const char *at
 	rk_jw_key(w, "bad");
 	rk_jw_array(w);
 	for (size_t i = 0; i < r->n_checks && n < BAD_MAX; i++) {
-		char *text RK_CLEANUP_FREE = NULL;
-		if (!is_bad(&r->checks[i]))
+		const char *text = is_bad(&r->checks[i]) ? bad_text(r, i, arena) : NULL;
+		if (!text)
 			continue;
-		text = rk_xasprintf("%s %s", r->checks[i].id, r->checks[i].folded);
 		rk_jw_str(w, text);
 		n++;
 	}
@@ -97,34 +122,141 @@ void rk_history_add(const struct rk_report *r, const char *before, struct rk_str
 	rk_jw_end(&w);
 }
 
-static bool has(const struct rk_jnode *entry, const char *text)
+/* The targets behind "check " of an item; NULL: it is of another check. */
+static const char *targets_of(const struct rk_jnode *item, const char *check)
 {
-	RK_JEACH(item, rk_jget(entry, "bad")) {
-		if (rk_streq(rk_jstr(item), text))
-			return true;
-	}
-	return false;
+	const char *text = rk_jstr(item);
+	size_t n = strlen(check);
+
+	return text && strncmp(text, check, n) == 0 && text[n] == ' ' ? text + n + 1 : NULL;
 }
 
-/* Entries stand newest first, of any level: a deeper one asks more, so a finding that is missing at a lower level says nothing. */
-static void follow(const struct rk_jnode *history, const char *text, size_t *ret_in_a_row, const char **ret_since, size_t *ret_changes, size_t *ret_seen)
+/* The first item of a check. */
+static const struct rk_jnode *first_of(const struct rk_jnode *entry, const char *check)
 {
-	const char *level = rk_jstr(rk_jget(history->child, "level"));
-	bool unbroken = true, before = true;
+	RK_JEACH(item, rk_jget(entry, "bad")) {
+		if (targets_of(item, check))
+			return item;
+	}
+	return NULL;
+}
 
-	*ret_in_a_row = *ret_changes = *ret_seen = 0;
-	*ret_since = NULL;
+/* Whatever a check did not pass on, as one text; NULL: nothing. */
+static const char *bad_of(const struct rk_jnode *entry, const char *check, struct rk_arena *arena)
+{
+	const char *text = NULL;
+
+	RK_JEACH(item, rk_jget(entry, "bad")) {
+		const char *more = targets_of(item, check);
+		if (more)
+			text = text ? rk_arena_printf(arena, "%s,%s", text, more) : more;
+	}
+	return text;
+}
+
+/* In natural order. What is no node set is one name. */
+static struct rk_nodeset set_of(const char *text, struct rk_arena *arena)
+{
+	struct rk_nodeset set = { rk_arena_array(arena, 1, sizeof(char *)), 0 };
+
+	if (text && rk_nodeset_parse(text, NULL, NULL, arena, &set, NULL)) {
+		set.names = rk_arena_array(arena, 1, sizeof(char *));
+		set.names[0] = text;
+		set.n = 1;
+	}
+	return set;
+}
+
+static int cmp_name(const void *a, const void *b)
+{
+	return rk_natural_cmp(*(const char *const *)a, *(const char *const *)b);
+}
+
+static bool has(const struct rk_nodeset *set, const char *name)
+{
+	return bsearch(&name, set->names, set->n, sizeof(*set->names), cmp_name) != NULL;
+}
+
+/* The history of one check: an entry for each validation, newest first. */
+struct course {
+	const char *check;
+	struct {
+		const char *at;
+		bool same_level;          /* as the newest one */
+		struct rk_nodeset bad;
+	} entries[KEPT];
+	size_t n;
+};
+
+static void read_course(const struct rk_jnode *history, const char *check, struct rk_arena *arena, struct course *ret)
+{
+	const char *level = rk_jstr(rk_jget(history->child, "level")), *last = NULL;
+
+	*ret = (struct course){ .check = check };
 	RK_JEACH(entry, history) {
-		bool now = has(entry, text);
-		if (!now && !rk_streq(rk_jstr(rk_jget(entry, "level")), level))
+		size_t n = ret->n;
+		if (n == KEPT)
+			return;
+		const char *text = bad_of(entry, check, arena);
+		ret->entries[n].at = rk_jstr(rk_jget(entry, "at"));
+		ret->entries[n].same_level = rk_streq(rk_jstr(rk_jget(entry, "level")), level);
+		/* A large fault that stays is told in the same words each time. */
+		ret->entries[n].bad = n && rk_streq(text, last) ? ret->entries[n - 1].bad : set_of(text, arena);
+		ret->n++;
+		last = text;
+	}
+}
+
+/* What is to be said of a target that is bad now: how the note begins and ends. Validations of other levels count as far as they found it, too: a
+ * deeper one asks more, so a finding that is missing at a lower level says nothing. */
+struct remark {
+	const char *head, *tail;          /* head NULL: nothing */
+};
+
+static struct remark remark_on(const struct course *c, const char *name, struct rk_arena *arena)
+{
+	size_t in_a_row = 0, changes = 0, seen = 0;
+	bool unbroken = true, before = true;
+	const char *since = NULL;
+
+	for (size_t i = 0; i < c->n; i++) {
+		bool now = has(&c->entries[i].bad, name);
+		if (!now && !c->entries[i].same_level)
 			continue;
-		++*ret_seen;
-		*ret_changes += now != before;
+		seen++;
+		changes += now != before;
 		before = now;
 		unbroken = unbroken && now;
-		*ret_in_a_row += unbroken;
-		if (unbroken)
-			*ret_since = rk_jstr(rk_jget(entry, "at"));
+		in_a_row += unbroken;
+		since = unbroken ? c->entries[i].at : since;
+	}
+	if (changes >= FLAPS)
+		return (struct remark){ "flapping", rk_arena_printf(arena, ": %zu changes in the last %zu validations", changes, seen) };
+	if (in_a_row > 1)
+		return (struct remark){ "not new", rk_arena_printf(arena, ": in %zu validations since %s", in_a_row, since ? since : "an unknown time") };
+	return (struct remark){ in_a_row < seen ? "new" : NULL, "" };
+}
+
+/* Targets with the same remark share a note. Notes are in the arena. */
+static void note_check(const struct course *c, struct rk_arena *scratch, struct rk_arena *arena, const char **notes, size_t *n)
+{
+	const struct rk_nodeset *bad = &c->entries[0].bad;
+	struct remark *remarks = rk_arena_array(scratch, bad->n + 1, sizeof(*remarks));
+	const char **names = rk_arena_array(scratch, bad->n + 1, sizeof(*names));
+
+	for (size_t i = 0; i < bad->n; i++)
+		remarks[i] = remark_on(c, bad->names[i], scratch);
+	for (size_t i = 0; i < bad->n && *n < NOTES_MAX; i++) {
+		const struct remark first = remarks[i];
+		size_t alike = 0;
+		for (size_t k = i; first.head && k < bad->n; k++) {
+			if (!rk_streq(remarks[k].head, first.head) || strcmp(remarks[k].tail, first.tail) != 0)
+				continue;
+			names[alike++] = bad->names[k];
+			remarks[k].head = NULL;
+		}
+		if (alike)
+			notes[(*n)++] = rk_arena_printf(arena, "%s: %s %s%s", first.head, c->check, rk_nodeset_fold(scratch, names, alike), first.tail);
 	}
 }
 
@@ -132,6 +264,7 @@ const char **rk_history_notes(const char *kept, struct rk_arena *arena)
 {
 	struct rk_json *json RK_CLEANUP_JSON = NULL;
 	const char **notes = rk_arena_array(arena, NOTES_MAX + 1, sizeof(*notes));
+	struct course course;
 	size_t n = 0;
 
 	if (!kept || rk_json_parse("validation", kept, strlen(kept), &json, NULL))
@@ -140,17 +273,12 @@ const char **rk_history_notes(const char *kept, struct rk_arena *arena)
 	if (!history || history->type != RK_JARRAY || history->n < 2)
 		return notes;
 	RK_JEACH(item, rk_jget(history->child, "bad")) {
-		size_t in_a_row, changes, seen;
-		const char *since;
-		if (!rk_jstr(item) || n == NOTES_MAX)
+		const char *text = rk_jstr(item), *check = text ? rk_arena_strndup(arena, text, strcspn(text, " ")) : NULL;
+		if (!check || first_of(history->child, check) != item)
 			continue;
-		follow(history, rk_jstr(item), &in_a_row, &since, &changes, &seen);
-		if (changes >= FLAPS)
-			notes[n++] = rk_arena_printf(arena, "flapping: %s: %zu changes in the last %zu validations", rk_jstr(item), changes, seen);
-		else if (in_a_row > 1)
-			notes[n++] = rk_arena_printf(arena, "not new: %s: in %zu validations since %s", rk_jstr(item), in_a_row, since);
-		else if (in_a_row < seen)
-			notes[n++] = rk_arena_printf(arena, "new: %s", rk_jstr(item));
+		RK_CLEANUP_ARENA struct rk_arena *scratch = rk_arena_new();
+		read_course(history, check, scratch, &course);
+		note_check(&course, scratch, arena, notes, &n);
 	}
 	return notes;
 }

@@ -160,6 +160,64 @@ static void kept_validations_tell_new_from_old_and_what_comes_and_goes(void **st
 	assert_string_equal(rk_jstr(rk_jget(rk_json_root(json), "verdict")), "fail");
 }
 
+/* A validation in which the check failed on the first `bad` of these, and could not be told on the next `mute` of them. */
+static void keep_sets(size_t n_bad, size_t mute, int64_t at, struct rk_str *kept)
+{
+	static const char *names[] = { "a-01", "a-02", "a-03", "a-04", "b-07" };
+	const struct rk_check rows[] = {
+		{ .id = "gpu.x", .verdict = "fail", .targets = names, .n_targets = n_bad },
+		{ .id = "ib.y", .verdict = "warn", .targets = names, .n_targets = 1 },
+		{ .id = "gpu.x", .verdict = "unknown", .targets = names + n_bad, .n_targets = mute },
+	};
+	struct rk_str next = RK_STR_INIT;
+	struct rk_report r = { .verdict = "fail", .level = "quick", .profile = "p", .started_ms = at };
+
+	r.checks = (struct rk_check *)rows;
+	r.n_checks = mute ? 3 : 2;
+	rk_history_add(&r, kept->text, &next);
+	rk_str_clear(kept);
+	*kept = next;
+}
+
+static void a_finding_is_followed_on_each_target_whatever_set_it_is_told_with(void **state)
+{
+	static const char *const want[] = { "new: gpu.x a-04,b-07", "not new: gpu.x a-03: in 2 validations since 1970-01-03T00:00:00Z",
+					    "not new: ib.y a-01: in 3 validations since 1970-01-02T00:00:00Z" };
+	RK_CLEANUP_ARENA struct rk_arena *arena = rk_arena_new();
+	struct rk_str kept RK_CLEANUP_STR = RK_STR_INIT;
+	const int64_t day = 86400000;
+	size_t n = 0;
+
+	(void)state;
+	keep_sets(2, 0, day, &kept);
+	keep_sets(2, 1, 2 * day, &kept);
+	keep_sets(5, 0, 3 * day, &kept);
+	const char **notes = rk_history_notes(rk_str_text(&kept), arena);
+	for (size_t i = 0; i < RK_ARRAY_SIZE(want); i++, n = 0) {
+		while (notes[n] && strcmp(notes[n], want[i]) != 0)
+			n++;
+		if (!notes[n])
+			fail_msg("no note \"%s\"", want[i]);
+	}
+	for (n = 0; notes[n]; n++)
+		;
+	assert_int_equal(n, 4); /* and a-[01-02], in three */
+}
+
+/* Names of one set may be written in several ways, and in several rows by an older version. */
+static void sets_are_compared_not_their_texts(void **state)
+{
+	static const char kept[] = "{\"history\":[{\"at\":\"C\",\"level\":\"quick\",\"bad\":[\"g r01-t[01-03]\"]},"
+				   "{\"at\":\"B\",\"level\":\"quick\",\"bad\":[\"g r01-t03\",\"x r01-t01\",\"g r01-t01,r01-t02\"]},"
+				   "{\"at\":\"A\",\"level\":\"quick\",\"bad\":[\"g r[01]-t[01,02,03]\"]}]}";
+	RK_CLEANUP_ARENA struct rk_arena *arena = rk_arena_new();
+	const char **notes = rk_history_notes(kept, arena);
+
+	(void)state;
+	assert_string_equal(notes[0], "not new: g r01-t[01-03]: in 3 validations since A");
+	assert_null(notes[1]);
+}
+
 static void prometheus_text_has_help_and_type_and_is_never_empty(void **state)
 {
 	struct rk_str out RK_CLEANUP_STR = RK_STR_INIT;
@@ -191,6 +249,8 @@ int main(void)
 		cmocka_unit_test(junit_counts_each_target_once_per_check),
 		cmocka_unit_test(json_has_the_keys_scripts_rely_on),
 		cmocka_unit_test(kept_validations_tell_new_from_old_and_what_comes_and_goes),
+		cmocka_unit_test(a_finding_is_followed_on_each_target_whatever_set_it_is_told_with),
+		cmocka_unit_test(sets_are_compared_not_their_texts),
 		cmocka_unit_test(trays_to_cordon_are_those_of_failed_checks_that_ask_for_it),
 		cmocka_unit_test(prometheus_text_has_help_and_type_and_is_never_empty),
 	};
