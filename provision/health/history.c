@@ -5,9 +5,8 @@
 #include <string.h>
 
 #include "inventory/base/clock.h"
-#include "inventory/base/nodeset.h"
 
-enum { KEPT = 32, FINDINGS_MAX = 100, BAD_MAX = 200, FLAPS = 3, NOTES_MAX = 40 };
+enum { KEPT = 32, FINDINGS_MAX = 400, BAD_MAX = 200, FLAPS = 3, NOTES_MAX = 40 };
 
 static bool is_bad(const struct rk_check *c)
 {
@@ -154,14 +153,13 @@ static const char *bad_of(const struct rk_jnode *entry, const char *check, struc
 	return text;
 }
 
-/* In natural order. What is no node set is one name. */
-static struct rk_nodeset set_of(const char *text, struct rk_arena *arena)
+struct rk_nodeset rk_history_targets(const char *folded, struct rk_arena *arena)
 {
 	struct rk_nodeset set = { rk_arena_array(arena, 1, sizeof(char *)), 0 };
 
-	if (text && rk_nodeset_parse(text, NULL, NULL, arena, &set, NULL)) {
+	if (folded && rk_nodeset_parse(folded, NULL, NULL, arena, &set, NULL)) {
 		set.names = rk_arena_array(arena, 1, sizeof(char *));
-		set.names[0] = text;
+		set.names[0] = folded;
 		set.n = 1;
 	}
 	return set;
@@ -201,7 +199,7 @@ static void read_course(const struct rk_jnode *history, const char *check, struc
 		ret->entries[n].at = rk_jstr(rk_jget(entry, "at"));
 		ret->entries[n].same_level = rk_streq(rk_jstr(rk_jget(entry, "level")), level);
 		/* A large fault that stays is told in the same words each time. */
-		ret->entries[n].bad = n && rk_streq(text, last) ? ret->entries[n - 1].bad : set_of(text, arena);
+		ret->entries[n].bad = n && rk_streq(text, last) ? ret->entries[n - 1].bad : rk_history_targets(text, arena);
 		ret->n++;
 		last = text;
 	}

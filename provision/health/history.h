@@ -2,6 +2,7 @@
  * it: {verdict, at, level, profile, targets, power_kw, findings:[{check, verdict, targets, n, value}], history:[{at, verdict, level, bad:[...]}]}, where bad is
  * one text "CHECK TARGETS" for each check that was not well (fail, warn or unknown), with its targets folded. */
 #pragma once
+#include "inventory/base/nodeset.h"
 #include "inventory/base/str.h"
 #include "provision/health/health.h"
 
@@ -10,3 +11,5 @@ void rk_history_add(const struct rk_report *report, const char *before, struct r
 /* What the kept validations say about the findings of the last one: new, how long they have been there, and which come and go: target by target, and
  * targets with the same history in one line. In the arena; NULL-terminated. */
 const char **rk_history_notes(const char *kept, struct rk_arena *arena);
+/* Targets as they are kept (folded, or NULL), in natural order. What is no node set is one name. */
+struct rk_nodeset rk_history_targets(const char *folded, struct rk_arena *arena);

@@ -4,6 +4,8 @@
 #include <string.h>
 
 #include "inventory/base/json.h"
+#include "inventory/base/map.h"
+#include "provision/health/history.h"
 
 struct export {
 	const struct rk_site *site;
@@ -98,13 +100,24 @@ static void tray_state(struct export *x, const char *metric)
 {
 	for (size_t t = 0; t < x->site->n_trays; t++) {
 		const struct rk_tray *tray = &x->site->trays[t];
+		if (shows_tray(x, (int)t))
+			sample(x, metric,
+			       (const char *const[]){ "tray", tray->name, "rack", x->site->racks[tray->rack].name, "state",
+						      rk_tray_state_name(rk_tray_state(x->site, (int)t)), NULL },
+			       1);
+	}
+}
+
+static void tray_vm(struct export *x, const char *metric)
+{
+	for (size_t t = 0; t < x->site->n_trays; t++) {
+		const struct rk_tray *tray = &x->site->trays[t];
 		const struct rk_vm *vm = tray->vm >= 0 ? &x->site->vms[tray->vm] : NULL;
-		if (!shows_tray(x, (int)t))
-			continue;
-		sample(x, metric,
-		       (const char *const[]){ "tray", tray->name, "rack", x->site->racks[tray->rack].name, "state", rk_tray_state_name(rk_tray_state(x->site, (int)t)),
-					      "vm", vm ? vm->name : "", "cluster", vm ? x->site->clusters[vm->cluster].name : "", NULL },
-		       1);
+		if (vm && shows_tray(x, (int)t))
+			sample(x, metric,
+			       (const char *const[]){ "tray", tray->name, "rack", x->site->racks[tray->rack].name, "vm", vm->name, "cluster",
+						      x->site->clusters[vm->cluster].name, NULL },
+			       1);
 	}
 }
 
@@ -189,21 +202,73 @@ static void cluster_power(struct export *x, const char *metric)
 	each_kept(x, metric, power_of);
 }
 
+static bool same_finding(const struct rk_jnode *a, const struct rk_jnode *b)
+{
+	return rk_streq(rk_jstr(rk_jget(a, "check")), rk_jstr(rk_jget(b, "check"))) && rk_streq(rk_jstr(rk_jget(a, "verdict")), rk_jstr(rk_jget(b, "verdict")));
+}
+
+/* Who they are is no label: it changes with every host, and each time another series would begin. */
 static void findings_of(struct export *x, const char *metric, const char *cluster, const struct rk_jnode *kept)
 {
 	RK_JEACH(item, rk_jget(kept, "findings")) {
-		double n = 0;
-		rk_jdouble(rk_jget(item, "n"), &n);
-		sample(x, metric,
-		       (const char *const[]){ "cluster", cluster, "check", rk_jstr(rk_jget(item, "check")), "verdict", rk_jstr(rk_jget(item, "verdict")), "targets",
-					      rk_jstr(rk_jget(item, "targets")), NULL },
-		       n);
+		const struct rk_jnode *first = NULL;
+		double n, all = 0;
+		RK_JEACH(other, rk_jget(kept, "findings")) {
+			if (!same_finding(item, other))
+				continue;
+			first = first ? first : other;
+			all += rk_jdouble(rk_jget(other, "n"), &n) ? n : 0;
+		}
+		if (first == item)
+			sample(x, metric,
+			       (const char *const[]){ "cluster", cluster, "check", rk_jstr(rk_jget(item, "check")), "verdict", rk_jstr(rk_jget(item, "verdict")), NULL }, all);
 	}
 }
 
 static void cluster_findings(struct export *x, const char *metric)
 {
 	each_kept(x, metric, findings_of);
+}
+
+static void targets_with(struct export *x, const char *metric, const char *cluster, const struct rk_jnode *kept, const char *verdict)
+{
+	RK_CLEANUP_ARENA struct rk_arena *arena = rk_arena_new();
+	struct rk_map *counts RK_CLEANUP_MAP = rk_map_new();
+	struct {
+		const char **items;
+		size_t n, cap;
+	} names = { 0 };
+
+	RK_JEACH(item, rk_jget(kept, "findings")) {
+		struct rk_nodeset set = rk_history_targets(rk_jstr(rk_jget(item, "targets")), arena);
+		for (size_t i = 0; rk_streq(rk_jstr(rk_jget(item, "verdict")), verdict) && i < set.n; i++) {
+			size_t n = 0;
+			if (!rk_map_get(counts, set.names[i], &n))
+				*rk_vec_push(&names) = set.names[i];
+			rk_map_set(counts, set.names[i], n + 1);
+		}
+	}
+	struct rk_nodeset all = { names.items, names.n };
+	rk_nodeset_sort(&all);
+	for (size_t i = 0; i < all.n; i++) {
+		size_t n = 0;
+		rk_map_get(counts, all.names[i], &n);
+		sample(x, metric, (const char *const[]){ "cluster", cluster, "target", all.names[i], "verdict", verdict, NULL }, (double)n);
+	}
+	free(names.items);
+}
+
+static void targets_of(struct export *x, const char *metric, const char *cluster, const struct rk_jnode *kept)
+{
+	static const char *const verdicts[] = { "fail", "unknown", "warn" };
+
+	for (size_t i = 0; i < RK_ARRAY_SIZE(verdicts); i++)
+		targets_with(x, metric, cluster, kept, verdicts[i]);
+}
+
+static void target_findings(struct export *x, const char *metric)
+{
+	each_kept(x, metric, targets_of);
 }
 
 /* Ended ones say nothing any more; the moment it was read is what "now" is. */
@@ -230,13 +295,15 @@ void rk_prometheus(const struct rk_site *site, int cluster, struct rk_str *out)
 		{ "racksh_rack_power_budget_watts", "Power budget of a rack.", rack_budget },
 		{ "racksh_rack_power_committed_watts", "Power promised to the VMs of a rack.", rack_committed },
 		{ "racksh_rack_cordoned", "Whether a rack is cordoned (1) or not (0).", rack_cordoned },
-		{ "racksh_tray_state", "State of a compute tray and who is on it; 1 for the state it is in.", tray_state },
+		{ "racksh_tray_state", "State of a compute tray; 1 for the state it is in.", tray_state },
+		{ "racksh_tray_vm", "Who is on a compute tray; always 1.", tray_vm },
 		{ "racksh_cluster_state", "State of a cluster; 1 for the state it is in.", cluster_state },
 		{ "racksh_cluster_vms", "VMs of a cluster.", cluster_vms },
 		{ "racksh_cluster_gpus", "GPUs of a cluster.", cluster_gpus },
 		{ "racksh_cluster_validation_verdict", "Last validation of a whole cluster; 1 for its verdict.", cluster_verdict },
 		{ "racksh_cluster_power_watts", "Power of a cluster's trays when it was last validated.", cluster_power },
 		{ "racksh_check_targets", "Targets of the last validation that a check did not pass on, by verdict.", cluster_findings },
+		{ "racksh_target_findings", "Checks that a target did not pass when its cluster was last validated, by verdict.", target_findings },
 		{ "racksh_silence_end_timestamp_seconds", "When a silence of health findings ends.", silences },
 	};
 	struct export x = { site, cluster, out };
