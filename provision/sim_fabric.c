@@ -102,9 +102,6 @@ static void fill_gpus(const struct rk_sim *sim, const struct rk_site *site, int 
 	qsort(part->places, part->n_gpus, sizeof(*part->places), cmp_place);
 }
 
-/* The twin of a rack behind NMX-M gives ids as the network does: its own, and none twice. */
-enum { FIRST_GIVEN_ID = 101 };
-
 static int nvl_list(struct rk_nvl *nvl, int rack, struct rk_arena *arena, struct rk_nvl_live **ret, size_t *ret_n, struct rk_err *err)
 {
 	struct rk_sim *sim = of_nvl(nvl);
@@ -137,24 +134,31 @@ static char *nvl_key(const struct rk_nvl *nvl, int rack, int id)
 	return rk_xasprintf("nvl:%s:%d", rack_name(nvl, rack), id);
 }
 
+/* What the twin of a rack behind NMX-M gives, as the network does: the lowest that nobody has, also one that somebody had before. */
+static int lowest_free_id(const struct rk_sim *sim, const struct rk_nvl *nvl, int rack)
+{
+	for (int id = 1;; id++) {
+		char *key RK_CLEANUP_FREE = nvl_key(nvl, rack, id);
+		if (!rk_sim_get(sim, key) && !rk_sim_get_settled(sim, key))
+			return id;
+	}
+}
+
 /* The id that a partition of this name has or gets. */
 static int id_for(const struct rk_sim *sim, const struct rk_nvl *nvl, int rack, int wanted, const char *name)
 {
 	char *prefix RK_CLEANUP_FREE = rk_xasprintf("nvl:%s:", rack_name(nvl, rack));
 	size_t first, end;
-	int next = FIRST_GIVEN_ID;
 
 	if (!rk_nvl_gives_ids(nvl->site, rack))
 		return wanted;
 	rk_sim_range(sim, prefix, &first, &end);
 	for (size_t i = first; i < end; i++) {
-		int id = atoi(sim->items[i].key + strlen(prefix));
 		const char *there = rk_sim_get_settled(sim, sim->items[i].key);
 		if (there && strlen(name) == strcspn(there, "\t") && rk_starts_with(there, name))
-			return id;
-		next = id >= next ? id + 1 : next;
+			return atoi(sim->items[i].key + strlen(prefix));
 	}
-	return next;
+	return lowest_free_id(sim, nvl, rack);
 }
 
 static int nvl_create(struct rk_nvl *nvl, int rack, int id, const char *name, const char *resiliency, int multicast_groups, int *ret_id, struct rk_err *err)

@@ -5,8 +5,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* NVLink partitions. Params: rack, id, name, resiliency, multicast, gpus. The id is the planned one: where the network gives ids, the partition
- * is known by its name, and the store is told the id before any GPU is put in. */
+/* NVLink partitions. Params: rack, id, name, resiliency, multicast, gpus. The id is the planned one: where the network gives ids, that number may be
+ * anybody's, so the partition is known by its name alone, and the store is told the id before any GPU is put in. */
 
 static int nvl_rack(struct rk_world *world, const struct rk_step *step, int *ret, struct rk_err *err)
 {
@@ -22,10 +22,14 @@ int rk_nvl_read(struct rk_world *world, struct rk_step *step, struct rk_nvl_view
 		rc = world->nvl->ops->list(world->nvl, view->rack, step->arena, &view->parts, &view->n, err);
 	if (rc)
 		return rc;
-	view->id = (int)rk_param_int(step, "id");
-	for (size_t i = 0; i < view->n; i++)
-		if (view->parts[i].id_given && rk_streq(view->parts[i].name, rk_param(step, "name")))
+	int planned = (int)rk_param_int(step, "id");
+	view->id = rk_nvl_gives_ids(world->site, view->rack) ? RK_NONE : planned;
+	for (size_t i = 0; i < view->n; i++) {
+		/* The right name under the planned id: made before the network came to give ids. */
+		bool ours = view->parts[i].id_given || view->parts[i].id == planned;
+		if (ours && rk_streq(view->parts[i].name, rk_param(step, "name")))
 			view->id = view->parts[i].id;
+	}
 	return 0;
 }
 
@@ -226,7 +230,7 @@ static int only_ours(struct rk_world *world, struct rk_step *step, struct rk_err
 		rk_err_hint(err, "racksh nvlink show %s/%d", rk_param(step, "rack"), view.id);
 		return RK_CONFLICT;
 	}
-	if (!rc)
+	if (!rc && view.id > 0)
 		note_id(step, view.id);
 	return rc;
 }
@@ -247,12 +251,22 @@ static int join_probe(struct rk_world *world, struct rk_step *step, int *ret, st
 	return rc ? rc : nvl_joined(world, step, ret, err);
 }
 
+/* As rk_nvl_read; RK_NOT_FOUND when the step's partition is not there, so that no GPU leaves another one for it. */
+static int read_ours(struct rk_world *world, struct rk_step *step, struct rk_nvl_view *view, struct rk_err *err)
+{
+	int rc = rk_nvl_read(world, step, view, err);
+
+	if (!rc && !rk_nvl_partition_with(view, view->id))
+		rc = rk_err_set(err, RK_NOT_FOUND, "rack %s has no NVLink partition \"%s\"", rk_param(step, "rack"), rk_param(step, "name"));
+	return rc;
+}
+
 static int drop_elsewhere(struct rk_world *world, struct rk_step *step, struct rk_err *err)
 {
 	struct rk_nvl_view view;
 	size_t n;
 	uint64_t *gpus = rk_param_guids(step, "gpus", &n);
-	int rc = rk_nvl_read(world, step, &view, err);
+	int rc = read_ours(world, step, &view, err);
 
 	for (size_t i = 0; !rc && i < n; i++) {
 		int at = rk_nvl_partition_of(&view, gpus[i]);
@@ -267,7 +281,7 @@ static int add_missing(struct rk_world *world, struct rk_step *step, struct rk_e
 	struct rk_nvl_view view;
 	size_t n;
 	uint64_t *gpus = rk_param_guids(step, "gpus", &n);
-	int rc = rk_nvl_read(world, step, &view, err);
+	int rc = read_ours(world, step, &view, err);
 
 	for (size_t i = 0; !rc && i < n; i++)
 		if (rk_nvl_partition_of(&view, gpus[i]) != view.id)
@@ -282,7 +296,7 @@ static int make_partition(struct rk_world *world, struct rk_step *step, struct r
 	int rc = rk_nvl_read(world, step, &view, err), id = rc ? 0 : view.id;
 
 	if (!rc && !rk_nvl_partition_with(&view, view.id))
-		rc = world->nvl->ops->create(world->nvl, view.rack, view.id, rk_param(step, "name"), rk_param(step, "resiliency"), (int)rk_param_int(step, "multicast"),
+		rc = world->nvl->ops->create(world->nvl, view.rack, (int)rk_param_int(step, "id"), rk_param(step, "name"), rk_param(step, "resiliency"), (int)rk_param_int(step, "multicast"),
 					     &id, err);
 	if (!rc && id != (int)rk_param_int(step, "id"))
 		rc = rk_store_give_nvl_id(world->store, rk_param(step, "rack"), rk_param(step, "name"), id, err);

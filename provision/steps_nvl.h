@@ -6,7 +6,8 @@ enum { RK_NVL_SETTLE_MS = 2000 };         /* a call whose answer was lost takes 
 
 struct rk_nvl_view {
 	int rack;
-	int id;                           /* of the step's partition: the planned one, or the one that the network gave to its name */
+	int id;                           /* of the step's partition: the planned one; where the network gives ids the one that it gave to the name,
+					   * RK_NONE while there is none of that name */
 	struct rk_nvl_live *parts; size_t n;
 };
 /* All partitions of the step's rack, in its arena. */

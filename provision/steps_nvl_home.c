@@ -75,15 +75,21 @@ static int make_tray_partitions(struct rk_world *world, struct rk_step *step, bo
 
 /* ---- going there ------------------------------------------------------------------------------------------------------------------------ */
 
-/* Partition that the GPU was in before, when it is there still; 0: none. */
-static int former_home(const struct rk_nvl_view *view, const struct rk_jnode *before, uint64_t gpu)
+/* Partition that the GPU was in before, when it is there still; 0: none. An id may have become somebody else's since: only Default is known by it. */
+static int former_home(const struct rk_site *site, const struct rk_nvl_view *view, const struct rk_jnode *before, uint64_t gpu)
 {
+	const struct rk_nvl_live *part;
 	char key[24];
 	uint64_t id = 0;
+	int tray = tray_of(site, gpu);
 
 	snprintf(key, sizeof(key), "0x%016" PRIx64, gpu);
 	rk_ju64(rk_jget(before, key), &id);
-	return id && rk_nvl_partition_with(view, (int)id) ? (int)id : 0;
+	if (id == RK_NVL_DEFAULT)
+		part = rk_nvl_partition_with(view, RK_NVL_DEFAULT);
+	else
+		part = tray == RK_NONE ? NULL : tray_partition(site, view, tray);
+	return part && (uint64_t)part->id == id ? part->id : 0;
 }
 
 /* Does it go into the partition of its tray? Else to where it was, or Default. */
@@ -91,12 +97,12 @@ static bool to_its_tray(const struct rk_world *world, const struct rk_nvl_view *
 {
 	if (tray_of(world->site, gpu) == RK_NONE)
 		return false;
-	return quarantine || (world->site->racks[view->rack].nvl_per_tray && !former_home(view, before, gpu));
+	return quarantine || (world->site->racks[view->rack].nvl_per_tray && !former_home(world->site, view, before, gpu));
 }
 
 static int add_home(struct rk_world *world, const struct rk_nvl_view *view, const struct rk_jnode *before, uint64_t gpu, bool quarantine, struct rk_err *err)
 {
-	int id = former_home(view, before, gpu);
+	int id = former_home(world->site, view, before, gpu);
 
 	if (to_its_tray(world, view, before, gpu, quarantine)) {
 		const struct rk_nvl_live *part = tray_partition(world->site, view, tray_of(world->site, gpu));

@@ -32,7 +32,7 @@ static int nvl_prepare(struct rk_world *world, struct rk_step *step, struct rk_e
 	return note_known(step, known, rc);
 }
 
-/* *ret NULL: it is gone. */
+/* *ret NULL: it is gone. One of another name has got its id since. */
 static int nvl_part(struct rk_world *world, struct rk_step *step, int *ret_rack, const struct rk_nvl_live **ret, struct rk_err *err)
 {
 	struct rk_nvl_live *parts;
@@ -44,7 +44,7 @@ static int nvl_part(struct rk_world *world, struct rk_step *step, int *ret_rack,
 		return rk_err_set(err, RK_NOT_FOUND, "no rack \"%s\" in the store", rk_param(step, "rack"));
 	int rc = world->nvl->ops->list(world->nvl, *ret_rack, step->arena, &parts, &n, err);
 	for (size_t i = 0; !rc && i < n; i++)
-		if (parts[i].id == (int)rk_param_int(step, "id"))
+		if (parts[i].id == (int)rk_param_int(step, "id") && rk_streq(parts[i].name, rk_param(step, "name")))
 			*ret = &parts[i];
 	return rc;
 }
@@ -57,9 +57,7 @@ static int nvl_probe(struct rk_world *world, struct rk_step *step, int *ret, str
 	if (rc)
 		return rc;
 	*ret = !part;
-	if (part && !rk_streq(part->name, rk_param(step, "name")))
-		return rk_err_set(err, RK_CONFLICT, "NVLink partition %s is called \"%s\" now, not \"%s\"", step->target, part->name ? part->name : "", rk_param(step, "name"));
-	return still_stray(step, err);
+	return part ? still_stray(step, err) : 0;
 }
 
 static int nvl_gone(struct rk_world *world, struct rk_step *step, int *ret, struct rk_err *err)

@@ -208,6 +208,18 @@ static inline size_t keep_gpus(const struct rk_site *site, const struct rk_nvl_l
 	return n;
 }
 
+/* Somebody else's partition, empty, with an id that a plan would take; as long as it is empty it is no concern of ours. */
+static inline void plant_theirs(struct fixture *f, int id)
+{
+	for (size_t r = 0; r < f->site->n_racks; r++)
+		OK(rk_sim_plant_partition(f->world.sim, f->site->racks[r].name, id, "theirs", err));
+}
+
+static inline bool is_ours(const struct rk_site *site, int rack, const struct rk_nvl_live *part)
+{
+	return rk_nvl_tray_of(site, rack, part) == RK_NONE && (part->n_gpus || !rk_streq(part->name, "theirs"));
+}
+
 /* GPUs in the partition of their own tray are as free as those in the default one. */
 static inline void live_rack(struct fixture *f, struct rk_arena *arena, int rack, struct rk_str *out)
 {
@@ -219,7 +231,7 @@ static inline void live_rack(struct fixture *f, struct rk_arena *arena, int rack
 	OK(f->world.nvl->ops->list(f->world.nvl, rack, arena, &parts, &n, err));
 	uint64_t *keys = rk_arena_array(arena, n, sizeof(*keys));
 	for (size_t i = 0; i < n; i++)
-		if (parts[i].id < RK_NVL_DEFAULT && rk_nvl_tray_of(site, rack, &parts[i]) == RK_NONE)
+		if (parts[i].id < RK_NVL_DEFAULT && is_ours(site, rack, &parts[i]))
 			keys[n_keys++] = key_of(parts[i].id, i);
 	qsort(keys, n_keys, sizeof(*keys), by_u64);
 	for (size_t i = 0; i < n_keys; i++) {

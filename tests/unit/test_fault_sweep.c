@@ -133,6 +133,8 @@ static void prepare(struct fixture *f, const struct scenario *s, const char *sta
 
 	use_nvlink(s);
 	open_world(f, state, RACKS, TRAYS);
+	if (s->nvlink)
+		plant_theirs(f, 1);
 	if (s->vms_before && !f->world.site->n_clusters)
 		OK(rk_cluster_create(&f->world, spec_of(f->arena, "a", "t", s->vms_before, 1, s->required), &op, err));
 }

@@ -26,6 +26,7 @@ static int start_with(const char *nvlink, void **state)
 
 static int start(void **state) { return start_with(RACK_NVLINK, state); }
 static int start_given(void **state) { return start_with(NMXM, state); }
+static int start_given_per_tray(void **state) { return start_with(NMXM ",\"release\":\"tray\"", state); }
 static int start_per_tray(void **state) { return start_with(PER_TRAY, state); }
 
 static void create(struct fixture *f, const char *name, const char *tenant, int count, bool required)
@@ -115,13 +116,14 @@ static void the_id_that_the_network_gives_is_the_one_in_the_store(void **state)
 	struct fixture *f = *state;
 	int64_t op;
 
+	plant_theirs(f, 1);
 	create(f, "a", "t", 2, true);
-	assert_int_equal(stored_id(f, "a", "r1"), 101);
-	assert_int_equal(stored_id(f, "a", "r2"), 101);
+	assert_int_equal(stored_id(f, "a", "r1"), 2);
+	assert_int_equal(stored_id(f, "a", "r2"), 2);
 	assert_int_equal(f->world.site->clusters[0].state, RK_CLUSTER_READY);
 	assert_consistent(f);
 	create(f, "b", "u", 2, true);
-	assert_int_equal(stored_id(f, "b", "r1"), 102);
+	assert_int_equal(stored_id(f, "b", "r1"), 3);
 	assert_consistent(f);
 	OK(rk_cluster_resize(&f->world, "a", 4, true, &op, err));
 	assert_consistent(f);
@@ -163,6 +165,11 @@ static void an_id_that_another_plan_has_is_exchanged(void **state)
 	OK(rk_world_refresh(&f->world, err));
 	assert_int_equal(stored_id(f, "a", "r1"), 4711);
 	assert_int_equal(stored_id(f, "b", "r1"), 1);
+	/* Also one that nobody has, next to one that somebody has. */
+	OK(rk_store_give_nvl_id(f->world.store, "r1", "a", 2, err));
+	OK(rk_world_refresh(&f->world, err));
+	assert_int_equal(stored_id(f, "a", "r1"), 2);
+	assert_int_equal(stored_id(f, "b", "r1"), 1);
 	assert_int_equal(rk_store_give_nvl_id(f->world.store, "r1", "nobody", 9, NULL), RK_NOT_FOUND);
 	assert_int_equal(rk_store_give_nvl_id(f->world.store, "r1", "a", RK_NVL_DEFAULT, NULL), RK_INVALID);
 }
@@ -199,6 +206,101 @@ static void a_partition_that_holds_others_is_not_moved_into(void **state)
 	assert_non_null(strstr(why.message, "is there already and holds GPU"));
 	assert_int_equal(f->world.site->n_clusters, 0);
 	assert_int_equal(places_of(f, rk_find_tray(f->world.site, "r1-t01")).standard, 4);
+}
+
+/* Partition of a GPU as the switch has it; 0: none. */
+static int where_is(struct fixture *f, const char *tray, int gpu)
+{
+	const struct rk_site *site = f->world.site;
+	const struct rk_tray *t = &site->trays[rk_find_tray(site, tray)];
+	struct rk_nvl_live *parts;
+	size_t n;
+
+	OK(f->world.nvl->ops->list(f->world.nvl, t->rack, f->arena, &parts, &n, err));
+	for (size_t i = 0; i < n; i++)
+		for (size_t k = 0; k < parts[i].n_gpus; k++)
+			if (parts[i].gpus[k] == site->gpus[t->first_gpu + gpu].fabric_guid)
+				return parts[i].id;
+	return 0;
+}
+
+/* Where the network gives ids the planned number is only a number: a partition that has it, full or empty, is left alone. */
+static void a_partition_of_the_planned_id_that_is_somebody_elses_is_left_alone(void **state)
+{
+	struct fixture *f = *state;
+
+	OK(rk_sim_fault_add(f->world.sim, "gpu-move@r1-t04/0/1", err));
+	OK(rk_sim_plant_partition(f->world.sim, "r2", 1, "theirs", err));
+	create(f, "a", "t", 2, false);
+	assert_int_equal(stored_id(f, "a", "r1"), 2);
+	assert_int_equal(stored_id(f, "a", "r2"), 2);
+	assert_true(live_has(f, 1, "theirs"));
+	drop_cluster(f, "a");
+	assert_int_equal(where_is(f, "r1-t04", 0), 1);
+	assert_true(live_has(f, 0, "somebody"));
+}
+
+/* A create of which nothing reached the network is taken back: there is nothing to take out of the partition that has the planned id. */
+static void what_was_never_made_is_not_taken_apart_under_its_planned_id(void **state)
+{
+	struct fixture *f = *state;
+	int64_t op;
+
+	OK(rk_sim_fault_add(f->world.sim, "gpu-move@r1-t04/0/1,nvl.create@r1#1=hang", err));
+	assert_int_equal(rk_cluster_create(&f->world, spec_of(f->arena, "a", "t", 2, 1, false), &op, NULL), RK_FAILED);
+	assert_int_equal(where_is(f, "r1-t04", 0), 1);
+	assert_int_equal(places_of(f, rk_find_tray(f->world.site, "r1-t01")).standard, 4);
+}
+
+/* A delete stops when its partition is gone, the network gives the id to the next cluster, and then the delete goes on. */
+static void a_release_that_goes_on_does_not_touch_whoever_has_its_id_now(void **state)
+{
+	struct fixture *f = *state;
+	int64_t op;
+
+	create(f, "a", "t", 2, false);
+	int id = stored_id(f, "a", "r1");
+	OK(rk_sim_fault_add(f->world.sim, "nvl.remove@r1#1=lost", err));
+	assert_int_not_equal(rk_cluster_delete(&f->world, "a", &op, NULL), 0);
+	rk_sim_fault_clear(f->world.sim);
+	rk_clock_sleep_ms(f->clock, 10000);
+	assert_false(live_has(f, 0, "a"));
+	OK(rk_world_refresh(&f->world, err));
+	create(f, "b", "u", 2, true);
+	assert_int_equal(stored_id(f, "b", "r1"), id);
+	OK(rk_op_resume(&f->world, op, err));
+	OK(rk_world_refresh(&f->world, err));
+	assert_int_equal(f->world.site->n_clusters, 1);
+	assert_consistent(f);
+}
+
+/* GPUs that were in the partition of their tray go back there, not into whatever has its id by then. */
+static void a_former_home_is_not_known_by_its_id(void **state)
+{
+	struct fixture *f = *state;
+	struct rk_nvl *nvl = f->world.nvl;
+	struct rk_nvl_live *parts;
+	size_t n;
+	int64_t op;
+	int home, id;
+
+	create(f, "a", "t", 2, false);
+	drop_cluster(f, "a");
+	int tray = rk_find_tray(f->world.site, "r1-t01");
+	assert_int_equal(places_of(f, tray).alone, 4);
+	home = where_is(f, "r1-t01", 0);
+	OK(rk_sim_fault_add(f->world.sim, "hv.start@r1-t01=fail,hv.undefine@r1-t01#1=hang", err));
+	assert_int_equal(rk_cluster_create(&f->world, spec_of(f->arena, "b", "u", 2, 1, false), &op, NULL), RK_PARTIAL);
+	rk_sim_fault_clear(f->world.sim);
+	OK(nvl->ops->remove(nvl, 0, home, err));
+	rk_clock_sleep_ms(f->clock, 10000);
+	OK(nvl->ops->create(nvl, 0, 1, "theirs", "full_bandwidth", 18, &id, err));
+	assert_int_equal(id, home);
+	OK(rk_op_rollback(&f->world, op, err));
+	OK(nvl->ops->list(nvl, 0, f->arena, &parts, &n, err));
+	for (size_t i = 0; i < n; i++)
+		assert_true(parts[i].id != home || !parts[i].n_gpus);
+	assert_int_equal(places_of(f, tray).alone, 4);
 }
 
 static void ids_come_from_a_pool_of_each_domain(void **state)
@@ -409,6 +511,10 @@ int main(void)
 		WITH(a_new_cluster_does_not_join_the_partition_of_a_renamed_one, start),
 		WITH(a_new_cluster_does_not_join_the_partition_of_a_renamed_one, start_given),
 		WITH(a_partition_that_holds_others_is_not_moved_into, start),
+		WITH(a_partition_of_the_planned_id_that_is_somebody_elses_is_left_alone, start_given),
+		WITH(what_was_never_made_is_not_taken_apart_under_its_planned_id, start_given),
+		WITH(a_release_that_goes_on_does_not_touch_whoever_has_its_id_now, start_given),
+		WITH(a_former_home_is_not_known_by_its_id, start_given_per_tray),
 		WITH(ids_come_from_a_pool_of_each_domain, start),
 		WITH(the_resiliency_mode_of_the_spec_is_that_of_the_partition, start),
 		WITH(what_is_not_seen_is_not_done_and_no_gpu_stays_in_none, start),

@@ -55,10 +55,12 @@ static int start_nvl(void **state)
 	return start_nvl_of(NVOS, state);
 }
 
-/* Behind NMX-M, where ids are the network's choice. */
+/* Behind NMX-M, where ids are the network's choice, and somebody has the first one. */
 static int start_given(void **state)
 {
-	return start_nvl_of(NMXM, state);
+	int rc = start_nvl_of(NMXM, state);
+
+	return rc ? rc : rk_sim_plant_partition(((struct nvl_twin *)*state)->sim, "r1", 1, "somebody", NULL);
 }
 
 static int stop_nvl(void **state)
