@@ -158,7 +158,7 @@ int rk_store_step_set(struct rk_store *store, int64_t op, int step, const char *
 int rk_store_step_list(struct rk_store *store, int64_t op, struct rk_arena *arena, struct rk_step_row **ret, size_t *ret_n, struct rk_err *err);
 
 /* Is it a cluster's now, whatever a snapshot says? Inside a transaction nobody can take it meanwhile. */
-int rk_store_nvl_known(struct rk_store *store, const char *rack, int id, bool *ret, struct rk_err *err);
+int rk_store_nvl_known(struct rk_store *store, const char *rack, int id, const char *name, bool *ret, struct rk_err *err); /* by either */
 int rk_store_ib_known(struct rk_store *store, const char *fabric, uint16_t pkey, bool *ret, struct rk_err *err);
 /* Params of the newest step of this kind and target, whatever became of it; NULL: there never was one. In the arena. */
 int rk_store_step_params(struct rk_store *store, const char *kind, const char *target, struct rk_arena *arena, const char **ret, struct rk_err *err);

@@ -71,7 +71,7 @@ static void look_for_gpus(struct rk_proof *p, const struct rk_nvl_partition *par
 static void own_partition(struct rk_proof *p, const struct rk_nvl_partition *part)
 {
 	const char *where = rk_arena_printf(p->arena, "%s/%d", p->site->racks[part->rack].name, part->id), *message = NULL;
-	const struct rk_nvl_live *live = rk_live_nvl_part(p->live, part->rack, part->id);
+	const struct rk_nvl_live *live = rk_live_nvl_part(p->live, (int)(part - p->site->nvl_partitions));
 	struct rk_names loose = { NULL, 0, 0 }, unknown = { NULL, 0, 0 };
 	size_t before = p->found.n;
 

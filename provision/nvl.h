@@ -45,6 +45,9 @@ struct rk_nvl {
 /* The partition of one tray, in which its GPUs are alone: what it is called (in the arena), and which tray a live one is of (RK_NONE: none). */
 const char *rk_nvl_tray_name(const struct rk_site *site, int tray, struct rk_arena *arena);
 int rk_nvl_tray_of(const struct rk_site *site, int rack, const struct rk_nvl_live *live);
+/* Is it the one that the store calls so? By id and name, for ids are given again; by name alone where the network gave the id. NVOS may tell no name
+ * of one that is empty; the default one is known by its id. */
+bool rk_nvl_is(const struct rk_nvl_live *live, int id, const char *name);
 /* Does the network choose ids in this rack (NMX-M)? */
 bool rk_nvl_gives_ids(const struct rk_site *site, int rack);
 /* Chooses per rack by the site's nvlink.driver: "nvos" (the NVOS command line over SSH) or "nmxm" (NMX-M, REST). */

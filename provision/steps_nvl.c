@@ -5,8 +5,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* NVLink partitions. Params: rack, id, name, resiliency, multicast, gpus. The id is the planned one: where the network gives ids, that number may be
- * anybody's, so the partition is known by its name alone, and the store is told the id before any GPU is put in. */
+/* NVLink partitions. Params: rack, id, name, resiliency, multicast, gpus. The id is the planned one, and may be anybody's by now: what is not ours by
+ * name is not touched. Where the network gives ids the store is told the id before any GPU is put in. */
 
 static int nvl_rack(struct rk_world *world, const struct rk_step *step, int *ret, struct rk_err *err)
 {
@@ -22,14 +22,10 @@ int rk_nvl_read(struct rk_world *world, struct rk_step *step, struct rk_nvl_view
 		rc = world->nvl->ops->list(world->nvl, view->rack, step->arena, &view->parts, &view->n, err);
 	if (rc)
 		return rc;
-	int planned = (int)rk_param_int(step, "id");
-	view->id = rk_nvl_gives_ids(world->site, view->rack) ? RK_NONE : planned;
-	for (size_t i = 0; i < view->n; i++) {
-		/* The right name under the planned id: made before the network came to give ids. */
-		bool ours = view->parts[i].id_given || view->parts[i].id == planned;
-		if (ours && rk_streq(view->parts[i].name, rk_param(step, "name")))
+	view->id = RK_NONE;
+	for (size_t i = 0; i < view->n; i++)
+		if (rk_nvl_is(&view->parts[i], (int)rk_param_int(step, "id"), rk_param(step, "name")))
 			view->id = view->parts[i].id;
-	}
 	return 0;
 }
 
@@ -144,8 +140,7 @@ static int nvl_joined(struct rk_world *world, struct rk_step *step, int *ret, st
 	return rk_nvl_all(world, step, is_in, ret, err);
 }
 
-/* Somebody else's: neither ours nor one of those where free GPUs are. */
-static bool is_foreign(const struct rk_world *world, const struct rk_nvl_view *view, uint64_t gpu)
+bool rk_nvl_in_foreign(const struct rk_world *world, const struct rk_nvl_view *view, uint64_t gpu)
 {
 	int at = rk_nvl_partition_of(view, gpu);
 
@@ -187,7 +182,7 @@ static int remember(struct rk_world *world, struct rk_step *step, struct rk_err 
 	for (size_t i = 0; i < n; i++) {
 		int at = rk_nvl_partition_of(&view, gpus[i]);
 		char key[24];
-		if (is_foreign(world, &view, gpus[i])) {
+		if (rk_nvl_in_foreign(world, &view, gpus[i])) {
 			rk_err_set(err, RK_CONFLICT, "GPU 0x%016" PRIx64 " of rack %s is in NVLink partition %d, which is not this cluster's", gpus[i],
 				   rk_param(step, "rack"), at);
 			rk_err_hint(err, "racksh nvlink show %s/%d", rk_param(step, "rack"), at);
@@ -213,13 +208,29 @@ static void note_id(struct rk_step *step, int id)
 		step->note = rk_arena_printf(step->arena, "the network gave it id %d", id);
 }
 
-/* A partition that is ours by its id or name and holds GPUs of others is none to put a tenant into. */
+/* Where we give the ids, the planned one has to be free. */
+static int id_is_free(const struct rk_world *world, const struct rk_step *step, const struct rk_nvl_view *view, struct rk_err *err)
+{
+	int id = (int)rk_param_int(step, "id");
+	const struct rk_nvl_live *part = rk_nvl_partition_with(view, id);
+
+	if (!part || view->id == id || rk_nvl_gives_ids(world->site, view->rack))
+		return 0;
+	rk_err_set(err, RK_CONFLICT, "NVLink partition %s/%d is there already and is called \"%s\", not \"%s\"", rk_param(step, "rack"), id, part->name ? part->name : "",
+		   rk_param(step, "name"));
+	rk_err_hint(err, "racksh nvlink verify %s", rk_param(step, "rack"));
+	return RK_CONFLICT;
+}
+
+/* A partition of our name that holds GPUs of others is none to put a tenant into. */
 static int only_ours(struct rk_world *world, struct rk_step *step, struct rk_err *err)
 {
 	struct rk_nvl_view view;
 	size_t n;
 	uint64_t *gpus = rk_param_guids(step, "gpus", &n);
 	int rc = rk_nvl_read(world, step, &view, err);
+	if (!rc)
+		rc = id_is_free(world, step, &view, err);
 	const struct rk_nvl_live *part = rc ? NULL : rk_nvl_partition_with(&view, view.id);
 
 	for (size_t i = 0; part && i < part->n_gpus; i++) {
@@ -484,6 +495,18 @@ static int drop_strangers(struct rk_world *world, struct rk_step *step, struct r
 	return rk_nvl_send_home(world, step, free_ones, n_free, err);
 }
 
+/* As nvl_seen, and the store has its id. */
+static int fix_probe(struct rk_world *world, struct rk_step *step, int *ret, struct rk_err *err)
+{
+	struct rk_nvl_view view;
+	int rc = rk_nvl_read(world, step, &view, err);
+
+	if (!rc)
+		rc = nvl_seen(world, step, ret, err);
+	*ret &= !rc && view.id == (int)rk_param_int(step, "id");
+	return rc;
+}
+
 static int fix_apply(struct rk_world *world, struct rk_step *step, struct rk_err *err)
 {
 	int rc = drop_strangers(world, step, err);
@@ -499,6 +522,6 @@ const struct rk_step_kind rk_nvl_steps[] = {
 	{ .name = "nvl.expel", .summary = "put the GPUs into an NVLink partition of their tray alone", .deadline_ms = 60000, .final = true, .apply = expel_apply },
 	{ .name = "nvl.release", .summary = "take the GPUs out of the NVLink partition and remove it", .deadline_ms = 60000, .apply = nvl_undo, .undo = nvl_apply,
 	  .settle = nvl_settle },
-	{ .name = "nvl.fix", .summary = "make the NVLink partition hold exactly the cluster's GPUs", .deadline_ms = 60000, .probe = nvl_seen, .apply = fix_apply, .settle = nvl_settle },
+	{ .name = "nvl.fix", .summary = "make the NVLink partition hold exactly the cluster's GPUs", .deadline_ms = 60000, .probe = fix_probe, .apply = fix_apply, .settle = nvl_settle },
 	{ .name = NULL },
 };

@@ -6,8 +6,7 @@ enum { RK_NVL_SETTLE_MS = 2000 };         /* a call whose answer was lost takes 
 
 struct rk_nvl_view {
 	int rack;
-	int id;                           /* of the step's partition: the planned one; where the network gives ids the one that it gave to the name,
-					   * RK_NONE while there is none of that name */
+	int id;                           /* of the step's partition; RK_NONE: there is none of its name */
 	struct rk_nvl_live *parts; size_t n;
 };
 /* All partitions of the step's rack, in its arena. */
@@ -19,6 +18,8 @@ bool rk_nvl_holds(const struct rk_nvl_live *part, uint64_t gpu);
 int rk_nvl_partition_of(const struct rk_nvl_view *view, uint64_t gpu); /* 0: in none */
 const struct rk_nvl_live *rk_nvl_partition_with(const struct rk_nvl_view *view, int id); /* NULL: not there */
 
+/* Is it in somebody else's: neither ours nor one of those where free GPUs are? */
+rk_nvl_judgement rk_nvl_in_foreign;
 /* Is it in the partition of its own tray? */
 bool rk_nvl_in_tray_partition(const struct rk_site *site, const struct rk_nvl_view *view, uint64_t gpu);
 /* Those of the GPUs that are in no partition go home: to where step->before says that they were, else to where the site says that free GPUs are. */

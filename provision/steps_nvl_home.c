@@ -139,6 +139,9 @@ static int go_home(struct rk_world *world, struct rk_step *step, const uint64_t 
 	if (!rc && any)
 		rc = rk_nvl_read(world, step, &view, err);
 	for (size_t i = 0; !rc && i < n; i++) {
+		if (rk_nvl_in_foreign(world, &view, gpus[i]))
+			step->note = rk_arena_printf(step->arena, "GPU 0x%016" PRIx64 " stays in NVLink partition %d, which is not this cluster's", gpus[i],
+						     rk_nvl_partition_of(&view, gpus[i]));
 		if (rk_nvl_partition_of(&view, gpus[i]))
 			continue;
 		rc = add_home(world, &view, before, gpus[i], joined != NULL, err);

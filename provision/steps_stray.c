@@ -27,7 +27,7 @@ static int still_stray(const struct rk_step *step, struct rk_err *err)
 static int nvl_prepare(struct rk_world *world, struct rk_step *step, struct rk_err *err)
 {
 	bool known = false;
-	int rc = rk_store_nvl_known(world->store, rk_param(step, "rack"), (int)rk_param_int(step, "id"), &known, err);
+	int rc = rk_store_nvl_known(world->store, rk_param(step, "rack"), (int)rk_param_int(step, "id"), rk_param(step, "name"), &known, err);
 
 	return note_known(step, known, rc);
 }
@@ -44,7 +44,7 @@ static int nvl_part(struct rk_world *world, struct rk_step *step, int *ret_rack,
 		return rk_err_set(err, RK_NOT_FOUND, "no rack \"%s\" in the store", rk_param(step, "rack"));
 	int rc = world->nvl->ops->list(world->nvl, *ret_rack, step->arena, &parts, &n, err);
 	for (size_t i = 0; !rc && i < n; i++)
-		if (parts[i].id == (int)rk_param_int(step, "id") && rk_streq(parts[i].name, rk_param(step, "name")))
+		if (rk_nvl_is(&parts[i], (int)rk_param_int(step, "id"), rk_param(step, "name")))
 			*ret = &parts[i];
 	return rc;
 }

@@ -44,7 +44,7 @@ bool rk_nvl_in_store(const struct rk_site *site, int rack, const struct rk_nvl_l
 bool rk_ib_in_store(const struct rk_site *site, int fabric, uint16_t pkey);
 /* Partition of a GPU: 0 = in none, RK_NONE = unknown (rack not read, identity not known). */
 int rk_live_gpu(const struct rk_live *live, int gpu);
-const struct rk_nvl_live *rk_live_nvl_part(const struct rk_live *live, int rack, int id); /* NULL: not there, or not read */
+const struct rk_nvl_live *rk_live_nvl_part(const struct rk_live *live, int partition); /* of the store, by index; NULL: not there, or not read */
 const struct rk_ib_live *rk_live_ib_part(const struct rk_live *live, int fabric, uint16_t pkey);
 bool rk_live_port_has(const struct rk_live *live, int hca, unsigned word);
 /* Cluster on a tray, or RK_NONE. */

@@ -180,11 +180,14 @@ int rk_live_gpu(const struct rk_live *live, int gpu)
 	return rk_map_get_u64(rack->at, g->fabric_guid, &id) ? (int)id : 0;
 }
 
-const struct rk_nvl_live *rk_live_nvl_part(const struct rk_live *live, int rack, int id)
+const struct rk_nvl_live *rk_live_nvl_part(const struct rk_live *live, int partition)
 {
-	for (size_t i = 0; i < live->nvl[rack].n; i++)
-		if (live->nvl[rack].parts[i].id == id)
-			return &live->nvl[rack].parts[i];
+	const struct rk_nvl_partition *p = &live->site->nvl_partitions[partition];
+	const struct rk_live_nvl *rack = &live->nvl[p->rack];
+
+	for (size_t i = 0; i < rack->n; i++)
+		if (rk_nvl_is(&rack->parts[i], p->id, p->name))
+			return &rack->parts[i];
 	return NULL;
 }
 
@@ -211,7 +214,7 @@ static bool of_one_tray(const struct rk_site *site, int rack, const struct rk_nv
 bool rk_nvl_in_store(const struct rk_site *site, int rack, const struct rk_nvl_live *part)
 {
 	for (size_t i = 0; i < site->n_nvl_partitions; i++)
-		if (site->nvl_partitions[i].rack == rack && site->nvl_partitions[i].id == part->id)
+		if (site->nvl_partitions[i].rack == rack && rk_nvl_is(part, site->nvl_partitions[i].id, site->nvl_partitions[i].name))
 			return true;
 	return part->id == RK_NVL_DEFAULT || of_one_tray(site, rack, part);
 }
@@ -255,15 +258,13 @@ void rk_member_diff_clear(struct rk_member_diff *diff)
 	*diff = (struct rk_member_diff){ .wanted = 0 };
 }
 
-static void nvl_extras(const struct rk_live *live, const struct rk_nvl_partition *p, struct rk_arena *arena, struct rk_member_diff *d)
+static void nvl_extras(const struct rk_live *live, const struct rk_nvl_live *part, int cluster, struct rk_arena *arena, struct rk_member_diff *d)
 {
-	const struct rk_nvl_live *part = rk_live_nvl_part(live, p->rack, p->id);
-
 	for (size_t i = 0; part && i < part->n_gpus; i++) {
 		int gpu = rk_find_gpu_guid(live->site, part->gpus[i]);
 		if (gpu < 0)
 			note(&d->extra, rk_arena_printf(arena, "0x%016" PRIx64, part->gpus[i]));
-		else if (rk_tray_cluster(live->site, live->site->gpus[gpu].tray) != p->cluster)
+		else if (rk_tray_cluster(live->site, live->site->gpus[gpu].tray) != cluster)
 			note(&d->extra, rk_gpu_label(live->site, gpu, arena));
 	}
 }
@@ -273,6 +274,7 @@ void rk_live_nvl_diff(const struct rk_live *live, int partition, struct rk_arena
 	const struct rk_site *site = live->site;
 	const struct rk_nvl_partition *p = &site->nvl_partitions[partition];
 	const struct rk_rack *rack = &site->racks[p->rack];
+	const struct rk_nvl_live *part = rk_live_nvl_part(live, partition);
 
 	*ret = (struct rk_member_diff){ .wanted = 0 };
 	for (int t = rack->first_tray; t < rack->first_tray + rack->n_trays; t++) {
@@ -280,15 +282,16 @@ void rk_live_nvl_diff(const struct rk_live *live, int partition, struct rk_arena
 			continue;
 		for (int g = site->trays[t].first_gpu; g < site->trays[t].first_gpu + site->trays[t].n_gpus; g++) {
 			int at = rk_live_gpu(live, g);
+			bool here = part && part->id == p->id && at == p->id;
 			ret->wanted++;
-			ret->there += at == p->id;
+			ret->there += here;
 			if (at == RK_NONE)
 				note_unknown(ret, rk_gpu_label(site, g, arena), live->nvl[p->rack].read ? "its fabric GUID is not known" : live->nvl[p->rack].why);
-			else if (at != p->id)
+			else if (!here)
 				note(&ret->missing, rk_gpu_label(site, g, arena));
 		}
 	}
-	nvl_extras(live, p, arena, ret);
+	nvl_extras(live, part, p->cluster, arena, ret);
 }
 
 /* A shared service (storage): a key outside the pool that the manager's configuration has, in which a tenant is limited. */

@@ -85,7 +85,7 @@ static int write_notes(const struct verification *v, struct rk_err *err)
 static int check_partition(struct verification *v, int partition, struct rk_err *err)
 {
 	const struct rk_nvl_partition *p = &v->live->site->nvl_partitions[partition];
-	const struct rk_nvl_live *part = rk_live_nvl_part(v->live, p->rack, p->id);
+	const struct rk_nvl_live *part = rk_live_nvl_part(v->live, partition);
 	struct rk_nvl_tally tally;
 	struct rk_member_diff d;
 	long applied;

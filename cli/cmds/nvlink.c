@@ -162,7 +162,7 @@ static int nvlink_show(struct rk_call *call, struct rk_err *err)
 	if (rc)
 		return rc;
 	for (size_t i = 0; i < n; i++)
-		if (live[i].id == p->id)
+		if (rk_nvl_is(&live[i], p->id, p->name))
 			mine = &live[i];
 	rc = nvlink_row(call, p, err);
 	if (rc)

@@ -119,6 +119,15 @@ int rk_nvl_tray_of(const struct rk_site *site, int rack, const struct rk_nvl_liv
 	return tray >= 0 && site->trays[tray].rack == rack ? tray : RK_NONE;
 }
 
+bool rk_nvl_is(const struct rk_nvl_live *live, int id, const char *name)
+{
+	bool named = rk_streq(live->name, name), nameless = !live->name || !*live->name;
+
+	if (live->id != id)
+		return live->id_given && named;
+	return named || id == RK_NVL_DEFAULT || (nameless && !live->n_gpus);
+}
+
 bool rk_nvl_gives_ids(const struct rk_site *site, int rack)
 {
 	return kind_of(nvl_names, said(site->racks[rack].nvlink.driver, nvl_names[0])) == 1;

@@ -203,7 +203,7 @@ static void a_partition_that_holds_others_is_not_moved_into(void **state)
 
 	OK(rk_sim_fault_add(f->world.sim, "gpu-move@r1-t04/0/1", err));
 	assert_int_equal(rk_cluster_create(&f->world, spec_of(f->arena, "a", "t", 2, 1, false), &op, &why), RK_FAILED);
-	assert_non_null(strstr(why.message, "is there already and holds GPU"));
+	assert_non_null(strstr(why.message, "is there already and is called \"somebody\", not \"a\""));
 	assert_int_equal(f->world.site->n_clusters, 0);
 	assert_int_equal(places_of(f, rk_find_tray(f->world.site, "r1-t01")).standard, 4);
 }
@@ -238,6 +238,63 @@ static void a_partition_of_the_planned_id_that_is_somebody_elses_is_left_alone(v
 	drop_cluster(f, "a");
 	assert_int_equal(where_is(f, "r1-t04", 0), 1);
 	assert_true(live_has(f, 0, "somebody"));
+}
+
+/* Somebody removed ours and made another one of its id, with our GPUs and others: that is told, and it stays as it is. */
+static void a_partition_that_took_the_place_of_ours_is_not_ours(void **state)
+{
+	struct fixture *f = *state;
+	struct rk_isolation isolation;
+	struct rk_plane_check *checks;
+	size_t n;
+
+	create(f, "a", "t", 2, false);
+	OK(rk_sim_plant_partition(f->world.sim, "r1", 1, "theirs", err));
+	OK(rk_sim_fault_add(f->world.sim, "gpu-move@r1-t04/0/1", err));
+	rk_clock_sleep_ms(f->clock, 10000);
+	assert_true(live_has(f, 0, "theirs"));
+	assert_int_equal(rk_nvlink_verify(&f->world, "r1", false, f->arena, &checks, &n, NULL), RK_UNHEALTHY);
+	assert_string_equal(checks[n - 1].message, "the store knows of no such partition");
+	assert_int_equal(rk_isolation_verify(&f->world, false, f->arena, &isolation, NULL), RK_UNHEALTHY);
+	drop_cluster(f, "a");
+	assert_int_equal(where_is(f, "r1-t04", 0), 1);
+	assert_int_equal(where_is(f, "r1-t01", 0), 1);
+	assert_true(live_has(f, 0, "theirs"));
+}
+
+/* The network numbered it anew: it is still ours, not a stray. */
+static void an_id_that_the_store_has_wrong_is_put_right(void **state)
+{
+	struct fixture *f = *state;
+	struct rk_drift *rows;
+	struct rk_drift_left *left;
+	size_t n;
+	int64_t op;
+
+	create(f, "a", "t", 2, false);
+	OK(rk_store_give_nvl_id(f->world.store, "r1", "a", 99, err));
+	OK(rk_world_refresh(&f->world, err));
+	assert_int_equal(rk_drift(&f->world, NULL, f->arena, &rows, &n, NULL), RK_UNHEALTHY);
+	OK(rk_drift_fix(&f->world, NULL, f->arena, &op, &left, &n, err));
+	assert_int_equal(n, 0);
+	OK(rk_world_refresh(&f->world, err));
+	assert_int_equal(stored_id(f, "a", "r1"), 1);
+	OK(rk_drift(&f->world, NULL, f->arena, &rows, &n, err));
+	assert_consistent(f);
+}
+
+/* Whoever is about to remove one asks: it may have been claimed under another id, or its id by another. */
+static void the_store_knows_a_partition_by_its_id_and_by_its_name(void **state)
+{
+	static const struct { int id; const char *name; bool known; } rows[] = { { 1, "a", true }, { 9, "a", true }, { 1, "other", true }, { 9, "other", false } };
+	struct fixture *f = *state;
+	bool known;
+
+	create(f, "a", "t", 2, false);
+	for (size_t i = 0; i < RK_ARRAY_SIZE(rows); i++) {
+		OK(rk_store_nvl_known(f->world.store, "r1", rows[i].id, rows[i].name, &known, err));
+		assert_int_equal(known, rows[i].known);
+	}
 }
 
 /* A create of which nothing reached the network is taken back: there is nothing to take out of the partition that has the planned id. */
@@ -512,6 +569,9 @@ int main(void)
 		WITH(a_new_cluster_does_not_join_the_partition_of_a_renamed_one, start_given),
 		WITH(a_partition_that_holds_others_is_not_moved_into, start),
 		WITH(a_partition_of_the_planned_id_that_is_somebody_elses_is_left_alone, start_given),
+		WITH(a_partition_that_took_the_place_of_ours_is_not_ours, start),
+		WITH(an_id_that_the_store_has_wrong_is_put_right, start_given),
+		WITH(the_store_knows_a_partition_by_its_id_and_by_its_name, start),
 		WITH(what_was_never_made_is_not_taken_apart_under_its_planned_id, start_given),
 		WITH(a_release_that_goes_on_does_not_touch_whoever_has_its_id_now, start_given),
 		WITH(a_former_home_is_not_known_by_its_id, start_given_per_tray),
