@@ -9,9 +9,10 @@
 
 /* Values of the global options; per process, and again per line for those that may stand on a line. */
 struct rk_globals {
-	const char *store, *sim, *sim_state, *sim_fault, *except, *trace, *command, *file;
+	const char *store, *sim, *sim_state, *sim_fault, *except, *command, *file;
+	const char *trace;               /* file; "": standard error */
 	enum rk_format format;
-	bool dry_run, yes, read_only, twin_check, strict, quiet, verbose, no_wait, no_color, keep_going, resume, version, help, tracing;
+	bool dry_run, yes, read_only, twin_check, strict, quiet, verbose, no_wait, no_color, keep_going, resume, version, help;
 	int jobs, timeout_s;
 };
 
@@ -97,6 +98,8 @@ void rk_app_close(struct rk_app *app);
 bool rk_app_interrupted(void);
 /* Starts `racksh op resume OP --watch` on the same store, detached from terminal and session (cli/detach.c). ctx: the app. */
 int rk_app_detach(void *ctx, int64_t op, struct rk_err *err);
+/* That process' words, with every global option that says how the operation is carried out; ends with NULL. The array is in the arena. */
+const char *const *rk_app_watcher_words(const struct rk_app *app, int64_t op, struct rk_arena *arena);
 void rk_app_catch_interrupts(void); /* from now on, and none came yet */
 /* Prints an error to stderr as the format wants. */
 void rk_print_error(const struct rk_err *err, const char *place, enum rk_format format);
@@ -163,10 +166,14 @@ const struct rk_noun *rk_noun_find(const char *name); /* of rk_nouns and rk_shel
 bool rk_noun_known(const char *name);
 struct rk_globaldef {
 	char letter;                     /* 0 = none */
-	const char *name, *value, *help; /* value NULL: a flag */
-	bool process_only;
+	const char *name, *value, *help; /* value NULL: a flag; "[...]": may be left out */
+	enum rk_globalkind { RK_GLOBAL_OWN, RK_GLOBAL_FLAG, RK_GLOBAL_TEXT, RK_GLOBAL_COUNT } kind; /* OWN: read by code of its own */
+	size_t at;                       /* offset in struct rk_globals, unless OWN */
+	bool process_only, here_only;    /* here_only: does not matter to a process that carries an operation on in the background */
 };
 extern const struct rk_globaldef rk_global_options[]; /* ends with name == NULL */
+/* The options that say these values, but for those that are here_only; in the arena. */
+const char *const *rk_globals_words(const struct rk_globals *globals, struct rk_arena *arena, size_t *ret_n);
 /* Help text into out: noun NULL = overview. RK_NOT_FOUND with a near name. */
 int rk_help(const char *noun, const char *verb, struct rk_str *out, struct rk_err *err);
 void rk_synopsis(const struct rk_command *command, struct rk_str *out);

@@ -7,32 +7,24 @@
 
 #include "cli/app.h"
 
-/* The words of the child. The store travels in the environment: its URI may hold a password, and arguments are for everybody to see. */
-static const char **child_words(const struct rk_app *app, int64_t op, struct rk_arena *arena)
+/* The store travels in the environment: its URI may hold a password, and arguments are for everybody to see. Limits are those of the line that
+ * began the operation. */
+const char *const *rk_app_watcher_words(const struct rk_app *app, int64_t op, struct rk_arena *arena)
 {
-	const struct rk_globals *g = &app->globals;
-	const char *const pairs[][2] = { { "--sim", g->sim }, { "--sim-state", g->sim_state }, { "--sim-fault", g->sim_fault } };
-	const char **argv = rk_arena_array(arena, 2 * RK_ARRAY_SIZE(pairs) + 12, sizeof(*argv));
-	size_t n = 0;
+	struct rk_globals globals = app->globals;
+	size_t n_options, n = 0;
 
+	globals.quiet = true;
+	globals.jobs = app->world.jobs;
+	globals.timeout_s = app->world.env.timeout_ms / 1000;
+	const char *const *options = rk_globals_words(&globals, arena, &n_options);
+	const char *const command[] = { "op", "resume", rk_arena_printf(arena, "%" PRId64, op), "--watch" };
+	const char **argv = rk_arena_array(arena, n_options + RK_ARRAY_SIZE(command) + 2, sizeof(*argv));
 	argv[n++] = "racksh";
-	for (size_t i = 0; i < RK_ARRAY_SIZE(pairs); i++) {
-		if (!pairs[i][1])
-			continue;
-		argv[n++] = pairs[i][0];
-		argv[n++] = pairs[i][1];
-	}
-	argv[n++] = "-q";
-	argv[n++] = "-j";
-	argv[n++] = rk_arena_printf(arena, "%d", app->world.jobs);
-	if (app->world.env.timeout_ms) {
-		argv[n++] = "--timeout";
-		argv[n++] = rk_arena_printf(arena, "%d", app->world.env.timeout_ms / 1000);
-	}
-	argv[n++] = "op";
-	argv[n++] = "resume";
-	argv[n++] = rk_arena_printf(arena, "%" PRId64, op);
-	argv[n++] = "--watch";
+	for (size_t i = 0; i < n_options; i++)
+		argv[n++] = options[i];
+	for (size_t i = 0; i < RK_ARRAY_SIZE(command); i++)
+		argv[n++] = command[i];
 	return argv;
 }
 
@@ -73,7 +65,8 @@ int rk_app_detach(void *ctx, int64_t op, struct rk_err *err)
 {
 	struct rk_arena *arena RK_CLEANUP_ARENA = rk_arena_new();
 	const struct rk_app *app = ctx;
-	const char **argv = child_words(app, op, arena), **env = child_environment(app, arena);
+	const char *const *argv = rk_app_watcher_words(app, op, arena);
+	const char **env = child_environment(app, arena);
 	int pipes[2], code = 0;
 
 	if (pipe2(pipes, O_CLOEXEC))

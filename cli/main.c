@@ -30,7 +30,7 @@ static int start(struct rk_app *app, struct rk_parsed *p, struct rk_err *err)
 	/* What belongs to one command only is no default for the lines of a batch. */
 	app->globals.help = app->globals.version = false;
 	app->lexicon.vars.n_fixed = app->lexicon.vars.n;
-	if (!rc && p->globals.tracing && !(app->trace = rk_trace_open(p->globals.trace)))
+	if (!rc && p->globals.trace && !(app->trace = rk_trace_open(*p->globals.trace ? p->globals.trace : NULL)))
 		rc = rk_err_set(err, RK_FAILED, "cannot open the trace file \"%s\": %s", p->globals.trace, strerror(errno));
 	return rc;
 }

@@ -1,38 +1,67 @@
+#include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "cli/app.h"
 #include "inventory/base/str.h"
 
+#define FLAG(field) .kind = RK_GLOBAL_FLAG, .at = offsetof(struct rk_globals, field)
+#define TEXT(field) .kind = RK_GLOBAL_TEXT, .at = offsetof(struct rk_globals, field)
+#define COUNT(field) .kind = RK_GLOBAL_COUNT, .at = offsetof(struct rk_globals, field)
+#define WHOLE .process_only = true
+#define HERE .here_only = true
+
 const struct rk_globaldef rk_global_options[] = {
-	{ 's', "store", "URI", "sqlite:PATH or postgresql://...; else $RACKSH_STORE, else sqlite:$XDG_STATE_HOME/racksh/site.db", true },
-	{ 'o', "output", "FORMAT", "table (default), json, csv or lines", false },
-	{ 'n', "dry-run", NULL, "print the plan, change nothing", false },
-	{ 'y', "yes", NULL, "do not ask before a dangerous command", false },
-	{ 0, "read-only", NULL, "only read; a changing command is an error", true },
-	{ 0, "twin-check", NULL, "try new OpenSM partitions files in a simulated fabric first", true },
-	{ 0, "strict", NULL, "warnings count as unhealthy", false },
-	{ 'x', "except", "SEL", "leave these out of the selection", false },
-	{ 0, "sim", "SITE.json", "run against the digital twin of a site file", true },
-	{ 0, "sim-state", "FILE", "with --sim: keep store and twin in FILE", true },
-	{ 0, "sim-fault", "SPEC", "with --sim: let calls fail, hang, lie or lose the answer", true },
-	{ 0, "trace", "[FILE]", "show every libvirt XML, SSH command and REST call", true },
-	{ 'j', "jobs", "N", "parallel work (default 64)", false },
-	{ 0, "timeout", "SECONDS", "limit per remote command", false },
-	{ 0, "wait", NULL, "wait until the wanted state was seen (default)", false },
-	{ 0, "no-wait", NULL, "do not wait", false },
-	{ 0, "no-color", NULL, "no colour", false },
-	{ 'q', "quiet", NULL, "nothing on success", false },
-	{ 'v', "verbose", NULL, "more columns, more words", false },
-	{ 'c', "command", "COMMANDS", "run these commands (separated by ;)", true },
-	{ 'f', "file", "FILE", "run a batch file; - is standard input", true },
-	{ 'D', "define", "NAME=VALUE", "set a batch variable", true },
-	{ 0, "keep-going", NULL, "in a batch: run on after an error", true },
-	{ 0, "resume", NULL, "with -f: go on at the line that failed last time", true },
-	{ 0, "version", NULL, "print the version", true },
-	{ 'h', "help", NULL, "print help", false },
-	{ 0, NULL, NULL, NULL, false },
+	{ 's', "store", "URI", "sqlite:PATH or postgresql://...; else $RACKSH_STORE, else sqlite:$XDG_STATE_HOME/racksh/site.db", TEXT(store), WHOLE, HERE },
+	{ 'o', "output", "FORMAT", "table (default), json, csv or lines", HERE },
+	{ 'n', "dry-run", NULL, "print the plan, change nothing", FLAG(dry_run), HERE },
+	{ 'y', "yes", NULL, "do not ask before a dangerous command", FLAG(yes), HERE },
+	{ 0, "read-only", NULL, "only read; a changing command is an error", FLAG(read_only), WHOLE },
+	{ 0, "twin-check", NULL, "try new OpenSM partitions files in a simulated fabric first", FLAG(twin_check), WHOLE },
+	{ 0, "strict", NULL, "warnings count as unhealthy", FLAG(strict) },
+	{ 'x', "except", "SEL", "leave these out of the selection", TEXT(except), HERE },
+	{ 0, "sim", "SITE.json", "run against the digital twin of a site file", TEXT(sim), WHOLE },
+	{ 0, "sim-state", "FILE", "with --sim: keep store and twin in FILE", TEXT(sim_state), WHOLE },
+	{ 0, "sim-fault", "SPEC", "with --sim: let calls fail, hang, lie or lose the answer", TEXT(sim_fault), WHOLE },
+	{ 0, "trace", "[FILE]", "show every libvirt XML, SSH command and REST call", TEXT(trace), WHOLE },
+	{ 'j', "jobs", "N", "parallel work (default 64)", COUNT(jobs) },
+	{ 0, "timeout", "SECONDS", "limit per remote command", COUNT(timeout_s) },
+	{ 0, "wait", NULL, "wait until the wanted state was seen (default)", HERE },
+	{ 0, "no-wait", NULL, "do not wait", FLAG(no_wait), HERE },
+	{ 0, "no-color", NULL, "no colour", FLAG(no_color) },
+	{ 'q', "quiet", NULL, "nothing on success", FLAG(quiet) },
+	{ 'v', "verbose", NULL, "more columns, more words", FLAG(verbose) },
+	{ 'c', "command", "COMMANDS", "run these commands (separated by ;)", TEXT(command), WHOLE, HERE },
+	{ 'f', "file", "FILE", "run a batch file; - is standard input", TEXT(file), WHOLE, HERE },
+	{ 'D', "define", "NAME=VALUE", "set a batch variable", WHOLE, HERE },
+	{ 0, "keep-going", NULL, "in a batch: run on after an error", FLAG(keep_going), WHOLE, HERE },
+	{ 0, "resume", NULL, "with -f: go on at the line that failed last time", FLAG(resume), WHOLE, HERE },
+	{ 0, "version", NULL, "print the version", FLAG(version), WHOLE, HERE },
+	{ 'h', "help", NULL, "print help", FLAG(help), HERE },
+	{ 0, NULL, NULL, NULL },
 };
+
+const char *const *rk_globals_words(const struct rk_globals *globals, struct rk_arena *arena, size_t *ret_n)
+{
+	const char **words = rk_arena_array(arena, RK_ARRAY_SIZE(rk_global_options), sizeof(*words));
+	size_t n = 0;
+
+	for (const struct rk_globaldef *g = rk_global_options; g->name; g++) {
+		const void *at = (const char *)globals + g->at;
+		const char *text = g->kind == RK_GLOBAL_TEXT ? *(const char *const *)at : NULL;
+		int count = g->kind == RK_GLOBAL_COUNT ? *(const int *)at : 0;
+		if (g->here_only)
+			continue;
+		if (g->kind == RK_GLOBAL_FLAG && *(const bool *)at)
+			words[n++] = rk_arena_printf(arena, "--%s", g->name);
+		else if (text)
+			words[n++] = rk_arena_printf(arena, "--%s=%s", g->name, text);
+		else if (count)
+			words[n++] = rk_arena_printf(arena, "--%s=%d", g->name, count);
+	}
+	*ret_n = n;
+	return words;
+}
 
 const struct rk_noun *rk_noun_find(const char *name)
 {
@@ -102,39 +131,21 @@ static int take_define(struct parser *p, const char *value)
 	return 0;
 }
 
-static int set_global(struct parser *p, const char *name, const char *value)
+static int set_global(struct parser *p, const struct rk_globaldef *g, const char *value)
 {
-	struct rk_globals *g = &p->ret->globals;
-	const struct {
-		const char *name;
-		const char **text;
-		bool *flag;
-	} rows[] = {
-		{ "store", &g->store, NULL }, { "sim", &g->sim, NULL }, { "sim-state", &g->sim_state, NULL }, { "sim-fault", &g->sim_fault, NULL },
-		{ "except", &g->except, NULL }, { "command", &g->command, NULL }, { "file", &g->file, NULL }, { "trace", &g->trace, &g->tracing },
-		{ "dry-run", NULL, &g->dry_run }, { "yes", NULL, &g->yes }, { "read-only", NULL, &g->read_only }, { "twin-check", NULL, &g->twin_check }, { "strict", NULL, &g->strict },
-		{ "quiet", NULL, &g->quiet }, { "verbose", NULL, &g->verbose }, { "no-wait", NULL, &g->no_wait }, { "no-color", NULL, &g->no_color },
-		{ "keep-going", NULL, &g->keep_going }, { "resume", NULL, &g->resume }, { "version", NULL, &g->version }, { "help", NULL, &g->help },
-	};
+	struct rk_globals *globals = &p->ret->globals;
+	void *at = (char *)globals + g->at;
 
-	for (size_t i = 0; i < RK_ARRAY_SIZE(rows); i++)
-		if (strcmp(rows[i].name, name) == 0) {
-			if (rows[i].text)
-				*rows[i].text = value;
-			if (rows[i].flag)
-				*rows[i].flag = true;
-			return 0;
-		}
-	if (strcmp(name, "wait") == 0)
-		g->no_wait = false;
-	if (strcmp(name, "output") == 0)
-		return take_format(p, value);
-	if (strcmp(name, "define") == 0)
-		return take_define(p, value);
-	if (strcmp(name, "jobs") == 0)
-		return take_number(p, name, value, &g->jobs);
-	if (strcmp(name, "timeout") == 0)
-		return take_number(p, name, value, &g->timeout_s);
+	if (g->kind == RK_GLOBAL_FLAG)
+		*(bool *)at = true;
+	else if (g->kind == RK_GLOBAL_TEXT)
+		*(const char **)at = value ? value : "";
+	else if (g->kind == RK_GLOBAL_COUNT)
+		return take_number(p, g->name, value, at);
+	else if (strcmp(g->name, "wait") == 0)
+		globals->no_wait = false;
+	else
+		return strcmp(g->name, "output") == 0 ? take_format(p, value) : take_define(p, value);
 	return 0;
 }
 
@@ -251,7 +262,7 @@ static int global_option(struct parser *p, const struct rk_globaldef *g, const c
 		rc = option_value(p, word, equal, &value);
 	else if (equal)
 		rc = rk_err_set(p->err, RK_INVALID, "--%s takes no value", g->name);
-	return rc ? rc : set_global(p, g->name, value);
+	return rc ? rc : set_global(p, g, value);
 }
 
 static int long_option(struct parser *p, const char *word)

@@ -102,6 +102,66 @@ static void all_problems_of_a_batch_are_listed(void **state)
 	rk_vars_free(&lexicon.vars);
 }
 
+/* All that can be said on a command line, each in its own field. */
+static void fill(struct rk_globals *globals)
+{
+	for (const struct rk_globaldef *g = rk_global_options; g->name; g++) {
+		void *at = (char *)globals + g->at;
+		if (g->kind == RK_GLOBAL_FLAG)
+			*(bool *)at = true;
+		else if (g->kind == RK_GLOBAL_TEXT)
+			*(const char **)at = g->name;
+		else if (g->kind == RK_GLOBAL_COUNT)
+			*(int *)at = 7;
+	}
+}
+
+static bool same_value(const struct rk_globaldef *g, const struct rk_globals *a, const struct rk_globals *b)
+{
+	const void *x = (const char *)a + g->at, *y = (const char *)b + g->at;
+
+	if (g->kind == RK_GLOBAL_FLAG)
+		return *(const bool *)x == *(const bool *)y;
+	if (g->kind == RK_GLOBAL_TEXT)
+		return rk_streq(*(const char *const *)x, *(const char *const *)y);
+	return g->kind != RK_GLOBAL_COUNT || *(const int *)x == *(const int *)y;
+}
+
+/* What the process that watches an operation need not know: how the line was read, what was selected and asked, how results look. */
+static bool may_stay_behind(const char *name)
+{
+	static const char *const names[] = { "store", "output", "dry-run", "yes", "except", "wait", "no-wait", "command", "file", "define", "keep-going", "resume", "version", "help" };
+
+	for (size_t i = 0; i < RK_ARRAY_SIZE(names); i++)
+		if (strcmp(names[i], name) == 0)
+			return true;
+	return false;
+}
+
+static void a_background_process_gets_every_option_that_matters_to_it(void **state)
+{
+	struct rk_arena *arena RK_CLEANUP_ARENA = rk_arena_new();
+	RK_CLEANUP_ERR struct rk_err err = RK_ERR_INIT;
+	struct rk_app app = { .world = { .jobs = 7, .env = { .timeout_ms = 7000 } } };
+	const struct rk_globals none = { 0 };
+	struct rk_vars vars = { 0 };
+	struct rk_parsed parsed;
+	size_t n = 0;
+
+	(void)state;
+	fill(&app.globals);
+	const char *const *words = rk_app_watcher_words(&app, 12, arena);
+	while (words[n])
+		n++;
+	if (rk_parse(words + 1, n - 1, &none, true, &vars, arena, &parsed, &err))
+		fail_msg("%s", err.message);
+	assert_string_equal(parsed.command->verb, "resume");
+	for (const struct rk_globaldef *g = rk_global_options; g->name; g++)
+		if (!may_stay_behind(g->name) && !same_value(g, &parsed.globals, &app.globals))
+			fail_msg("--%s is lost", g->name);
+	assert_null(parsed.globals.store);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -109,6 +169,7 @@ int main(void)
 		cmocka_unit_test(every_example_parses_to_its_own_row),
 		cmocka_unit_test(words_split_as_documented),
 		cmocka_unit_test(all_problems_of_a_batch_are_listed),
+		cmocka_unit_test(a_background_process_gets_every_option_that_matters_to_it),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
