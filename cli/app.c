@@ -463,14 +463,17 @@ static void keep_result(struct rk_app *app, struct rk_out *out)
 int rk_app_run(struct rk_app *app, const struct rk_parsed *p, const char *place)
 {
 	RK_CLEANUP_ERR struct rk_err err = RK_ERR_INIT;
+	struct rk_arena *arena RK_CLEANUP_ARENA = rk_arena_new();
 	struct rk_out out;
 
 	if (p->globals.help || !p->command)
 		return show_help(app, p, place);
+	if (app->sealed && p->command->writes && !(p = rk_app_sealed(app, p, place, arena)))
+		return 0;
 	if (!(p->command->flags & RK_CMD_SHELL))
 		interrupted = 0;
 	rk_out_init(&out, p->command);
-	bool staged = app->stage.open && (p->command->flags & RK_CMD_CHANGES) && !(p->command->flags & RK_CMD_SHELL) && !p->globals.dry_run;
+	bool staged = app->stage.open && changes_something(p) && !(p->command->flags & RK_CMD_SHELL) && !p->globals.dry_run;
 	int rc = staged ? rk_stage_add(app, p, &err) : run_command(app, p, &out, &err);
 	rk_out_finish(&out);
 	/* An error that came before the first row has no table. Changing commands are silent under -q; what was asked for (a dry run, too) is always printed. */

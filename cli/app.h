@@ -83,6 +83,8 @@ int rk_app_words(struct rk_app *app, const char *const *words, size_t n, const s
 int rk_app_batch(struct rk_app *app, const char *name, const char *text, bool shown);
 /* The same from a file ("-": standard input), with --resume. */
 int rk_app_batch_file(struct rk_app *app, const char *path);
+/* What is left of a command that writes a file (its row says which argument) in a sealed batch: it is told what is not done. NULL: nothing is. */
+const struct rk_parsed *rk_app_sealed(const struct rk_app *app, const struct rk_parsed *parsed, const char *place, struct rk_arena *arena);
 /* The interactive shell (cli/shell.c). */
 int rk_app_shell(struct rk_app *app);
 /* Opens store (or twin) and snapshot when needed; write: for a changing command. */

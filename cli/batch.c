@@ -135,9 +135,49 @@ static bool reaches_out(const struct rk_line *line)
 	return line->shell || line->filter || (line->to && strcmp(line->to, "/dev/null") != 0);
 }
 
+static bool tells(const struct rk_app *app)
+{
+	return !app->globals.quiet && app->globals.format != RK_FORMAT_JSON;
+}
+
+/* option: it is left out and the rest runs; NULL: nothing does. */
+static void tell_not_written(const struct rk_app *app, const struct rk_command *c, const char *option, const char *to, const char *place)
+{
+	struct rk_arena *arena RK_CLEANUP_ARENA = rk_arena_new();
+
+	if (tells(app))
+		fprintf(stderr, "%snot %s: %s%s%s%s%s %s\n", place, option ? "written" : "run", c->noun, c->verb ? " " : "", c->verb ? c->verb : "",
+			option ? " --" : "", option ? option : "", strstr(to, "://") ? rk_store_uri_shown(arena, to) : to);
+}
+
+const struct rk_parsed *rk_app_sealed(const struct rk_app *app, const struct rk_parsed *p, const char *place, struct rk_arena *arena)
+{
+	const struct rk_call call = { .command = p->command, .parsed = p };
+	const struct rk_argdef *o = p->command->options;
+	const char *to = rk_call_arg(&call, p->command->writes);
+	size_t n = 0, at = 0;
+
+	if (!to)
+		return p;
+	while (o && o[n].name)
+		n++;
+	while (at < n && strcmp(o[at].name, p->command->writes) != 0)
+		at++;
+	tell_not_written(app, p->command, at < n ? o[at].name : NULL, to, place);
+	if (at == n)
+		return NULL;
+	/* Without the option the command only looks, or works on the twin. */
+	struct rk_parsed *left = rk_arena_alloc(arena, sizeof(*left));
+	*left = *p;
+	left->option_values = rk_arena_array(arena, n + 1, sizeof(*left->option_values));
+	for (size_t i = 0; i < n; i++)
+		left->option_values[i] = i == at ? NULL : p->option_values[i];
+	return left;
+}
+
 static void tell_not_run(const struct rk_app *app, const struct rk_line *line, const char *place)
 {
-	if (app->globals.quiet || app->globals.format == RK_FORMAT_JSON)
+	if (!tells(app))
 		return;
 	fprintf(stderr, "%snot run:", place);
 	if (line->shell)

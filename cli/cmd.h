@@ -59,6 +59,7 @@ struct rk_command {
 	int (*run)(struct rk_call *call, struct rk_err *err);
 	int (*check)(const struct rk_parsed *parsed, struct rk_err *err); /* form, when the line is parsed; RK_INVALID. May be NULL */
 	const char *changes_with; /* an option with which a reading command changes something ("fix"), or NULL */
+	const char *writes;       /* the argument or option that names a file, folder or store to be written, or NULL: not done in a rehearsal */
 };
 /* One table per noun, cli/cmds/<noun>.c; cli/cmds/all.c lists them. */
 struct rk_noun {

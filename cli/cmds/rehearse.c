@@ -70,7 +70,8 @@ static const struct rk_command rehearse_rows[] = {
 			 "as they would be. Then follows, value by value and plane by plane, what it would change, and how long it took on the twin's clock. The twin "
 			 "knows the delays of switches, subnet managers and guests, but not those of images and disks: real sites take longer. The exit code is the "
 			 "batch's. Store and outside systems are only read. Other programs and files are real, so \"!command\", \"| filter\" and \"> file\" are not run "
-			 "but told (\"not run: ...\"), and the result is printed instead; \"> /dev/null\" stays.",
+			 "but told (\"not run: ...\"), and the result is printed instead; \"> /dev/null\" stays. Neither is a store backup made, nor evidence "
+			 "saved, nor a store migrated to another.",
 	  .examples = RK_EXAMPLES("rehearse tests/examples/rehearsal.racksh") },
 };
 RK_NOUN(rehearse, "what a batch would do, tried on a twin", NULL, rehearse_rows);

@@ -89,11 +89,11 @@ static const struct rk_command rows[] = {
 	  .examples = RK_EXAMPLES("store check"), .run = check },
 	{ .noun = "store", .verb = "backup", .summary = "copy the whole store into a file while it is in use", .flags = RK_CMD_NO_STORE,
 	  .description = "The copy is a store of its own, sqlite:FILE, also when the store is on a PostgreSQL server. It never goes over another file, and is whole or not there.",
-	  .args = RK_ARGS({ .name = "FILE", .type = RK_ARG_FILE, .required = true, .help = "new file" }), .run = backup },
+	  .args = RK_ARGS({ .name = "FILE", .type = RK_ARG_FILE, .required = true, .help = "new file" }), .writes = "FILE", .run = backup },
 	{ .noun = "store", .verb = "migrate", .summary = "bring the store to the schema of this racksh, or into another store", .flags = RK_CMD_NO_STORE | RK_CMD_CHANGES | RK_CMD_DANGEROUS,
 	  .description = "A store of any released racksh is brought to the newest schema in one transaction: afterwards it is new, or as it was. Older programs cannot use it then.\n\n"
 			 "With --to everything is copied into a store that is not there yet or empty, SQLite or PostgreSQL, either way. The old one is brought to the newest schema, too, and keeps everything.",
 	  .options = RK_ARGS({ .name = "to", .type = RK_ARG_TEXT, .help = "sqlite:PATH or postgresql://..." }),
-	  .examples = RK_EXAMPLES("store migrate --dry-run"), .run = migrate },
+	  .examples = RK_EXAMPLES("store migrate --dry-run"), .writes = "to", .run = migrate },
 };
 RK_NOUN(store, "the store behind racksh", NULL, rows);

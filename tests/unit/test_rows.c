@@ -69,6 +69,39 @@ static void every_example_parses_to_its_own_row(void **state)
 	each_row(example_is_own);
 }
 
+/* A new argument for a file or folder has to be sorted: what a rehearsal must not write is told by its row. */
+static bool is_read(const struct rk_command *c, const char *name)
+{
+	static const char *const read[] = { "SPEC", "SPEC|CLUSTER", "check", "thresholds", "PATH|VOL", "evidence", "requests", "identity", "DIR", "FILE" };
+	bool known = false;
+
+	for (size_t i = 0; i < RK_ARRAY_SIZE(read); i++)
+		known |= strcmp(read[i], name) == 0;
+	return known && strcmp(c->noun, "store") != 0;
+}
+
+static void files_are_read_or_told(const struct rk_noun *noun, const struct rk_command *c)
+{
+	const struct rk_argdef *const lists[] = { c->args, c->options };
+	bool found = false;
+
+	(void)noun;
+	for (size_t l = 0; l < RK_ARRAY_SIZE(lists); l++)
+		for (const struct rk_argdef *a = lists[l]; a && a->name; a++) {
+			bool told = rk_streq(c->writes, a->name);
+			found |= told;
+			if ((a->type == RK_ARG_FILE || a->type == RK_ARG_FOLDER) && told == is_read(c, a->name))
+				fail_msg("%s %s %s: is it read or written?", c->noun, c->verb ? c->verb : "", a->name);
+		}
+	assert_true(!c->writes || found);
+}
+
+static void every_row_tells_what_it_writes(void **state)
+{
+	(void)state;
+	each_row(files_are_read_or_told);
+}
+
 static void words_split_as_documented(void **state)
 {
 	struct rk_arena *arena RK_CLEANUP_ARENA = rk_arena_new();
@@ -167,6 +200,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(rows_are_complete),
 		cmocka_unit_test(every_example_parses_to_its_own_row),
+		cmocka_unit_test(every_row_tells_what_it_writes),
 		cmocka_unit_test(words_split_as_documented),
 		cmocka_unit_test(all_problems_of_a_batch_are_listed),
 		cmocka_unit_test(a_background_process_gets_every_option_that_matters_to_it),
