@@ -2,6 +2,7 @@
 #include "provision/twin.h"
 
 #include "provision/cluster.h"
+#include "provision/steps.h"
 
 enum { SETTLE_MS = 60000 };
 
@@ -162,6 +163,41 @@ static int adopt_infiniband(struct rk_world *twin, const struct rk_cluster *c, s
 	return twin->ib->ops->set(twin->ib, p->fabric, p->pkey, p->name, members, n, err);
 }
 
+/* The guest's IMEX list: the cluster's VMs in its rack. */
+static int write_imex(struct rk_world *twin, const struct rk_cluster *c, int vm, struct rk_arena *arena, struct rk_err *err)
+{
+	const struct rk_site *site = twin->site;
+	const char **argv = rk_arena_array(arena, (size_t)c->n_vms + 5, sizeof(*argv));
+	struct rk_ssh_result result = { .status = -1 };
+	struct rk_vm_conn *conn = NULL;
+	size_t n = 0;
+
+	argv[n++] = "sh";
+	argv[n++] = "-c";
+	argv[n++] = rk_imex_write_script;
+	argv[n++] = "sh";
+	for (int v = c->first_vm; v < c->first_vm + c->n_vms; v++)
+		if (site->vms[v].address && site->trays[site->vms[v].tray].rack == site->trays[site->vms[vm].tray].rack)
+			argv[n++] = site->vms[v].address;
+	int rc = rk_vm_connect(twin, vm, &conn, err);
+	if (!rc)
+		rc = rk_vm_run(conn, argv, &result, err);
+	rk_vm_close(conn);
+	rk_ssh_result_clear(&result);
+	return rc;
+}
+
+static int adopt_imex(struct rk_world *twin, const struct rk_cluster *c, struct rk_err *err)
+{
+	struct rk_arena *arena RK_CLEANUP_ARENA = rk_arena_new();
+	int rc = 0;
+
+	for (int v = c->first_vm; !rc && c->n_nvl && v < c->first_vm + c->n_vms; v++)
+		if (twin->site->vms[v].state == RK_VM_RUNNING)
+			rc = write_imex(twin, c, v, arena, err);
+	return rc;
+}
+
 int rk_twin_adopt(struct rk_world *twin, struct rk_err *err)
 {
 	int rc = rk_world_drivers(twin, err);
@@ -178,5 +214,7 @@ int rk_twin_adopt(struct rk_world *twin, struct rk_err *err)
 	}
 	/* What was just made has to have settled before anybody looks. */
 	rk_clock_sleep_ms(twin->env.clock, SETTLE_MS);
+	for (size_t i = 0; !rc && i < twin->site->n_clusters; i++)
+		rc = adopt_imex(twin, &twin->site->clusters[i], err);
 	return rc ? (rk_err_while(err, "while the twin took over the clusters"), rc) : 0;
 }
