@@ -195,12 +195,24 @@ static bool enum_has(const char *values, const char *word)
 	return false;
 }
 
-static int check_value(struct parser *p, const struct rk_argdef *def, const char *value)
+static int check_number(struct parser *p, const char *shown, const char *value)
 {
+	enum { NUMBER_MAX = 1000000000 };
+	bool digits = *value && !value[strspn(value, "0123456789")];
 	uint64_t v;
 
-	if ((def->type == RK_ARG_NUMBER || def->type == RK_ARG_OP) && (!rk_parse_u64(value, &v) || v > 1000000000))
-		return rk_err_set(p->err, RK_INVALID, "%s takes a whole number, not \"%s\"", def->name, value);
+	if (!digits)
+		return rk_err_set(p->err, RK_INVALID, "%s takes a whole number, not \"%s\"", shown, value);
+	if (!rk_parse_u64(value, &v) || v > NUMBER_MAX)
+		return rk_err_set(p->err, RK_INVALID, "%s is %d at most, not \"%s\"", shown, NUMBER_MAX, value);
+	return 0;
+}
+
+/* shown: the name as it is written on a line. */
+static int check_value(struct parser *p, const struct rk_argdef *def, const char *shown, const char *value)
+{
+	if (def->type == RK_ARG_NUMBER || def->type == RK_ARG_OP)
+		return check_number(p, shown, value);
 	if (def->type == RK_ARG_ENUM && !enum_has(def->values, value)) {
 		rk_err_set(p->err, RK_INVALID, "\"%s\" is no %s", value, def->name);
 		rk_err_hint(p->err, "one of %s", def->values);
@@ -212,15 +224,15 @@ static int check_value(struct parser *p, const struct rk_argdef *def, const char
 static int take_own(struct parser *p, size_t i, const char *equal)
 {
 	const struct rk_argdef *o = &p->ret->command->options[i];
-	const char *value = "";
+	const char *value = "", *shown = rk_arena_printf(p->arena, "--%s", o->name);
 	int rc = 0;
 
 	if (o->type != RK_ARG_NONE)
-		rc = option_value(p, rk_arena_printf(p->arena, "--%s", o->name), equal, &value);
+		rc = option_value(p, shown, equal, &value);
 	else if (equal)
-		rc = rk_err_set(p->err, RK_INVALID, "--%s takes no value", o->name);
+		rc = rk_err_set(p->err, RK_INVALID, "%s takes no value", shown);
 	if (!rc)
-		rc = check_value(p, o, value);
+		rc = check_value(p, o, shown, value);
 	p->ret->option_values[i] = value;
 	return rc;
 }
@@ -397,7 +409,7 @@ static int take_value(struct parser *p, const char *word)
 	if (!*list)
 		*list = rk_arena_array(p->arena, p->n + 2, sizeof(char *));
 	(*list)[n] = word;
-	int rc = check_value(p, &a[p->arg], word);
+	int rc = check_value(p, &a[p->arg], a[p->arg].name, word);
 	if (a[p->arg].type == RK_ARG_COMMAND)
 		p->only_words = true;
 	if (!a[p->arg].repeated && a[p->arg].type != RK_ARG_COMMAND)

@@ -208,20 +208,22 @@ static bool pause_for(int seconds)
 	return nanosleep(&left, NULL) == 0 && !rk_app_interrupted();
 }
 
+enum { WATCH_MAX = 86400 };
+
 static int number_option(const struct rk_call *call, const char *name, int otherwise)
 {
 	const char *text = rk_call_arg(call, name);
 	uint64_t v;
 
-	return text && rk_parse_u64(text, &v) && v > 0 && v < 86400 ? (int)v : otherwise;
+	return text && rk_parse_u64(text, &v) && v > 0 && v <= WATCH_MAX ? (int)v : otherwise;
 }
 
 static int check_watch(const struct rk_parsed *p, struct rk_err *err)
 {
 	for (size_t i = 0; p->command->options[i].name; i++) {
 		uint64_t v = 1;
-		if (p->option_values[i] && rk_parse_u64(p->option_values[i], &v) && (v < 1 || v > 86400))
-			return rk_err_set(err, RK_INVALID, "--%s is from 1 to 86400, not \"%s\"", p->command->options[i].name, p->option_values[i]);
+		if (p->option_values[i] && rk_parse_u64(p->option_values[i], &v) && (v < 1 || v > WATCH_MAX))
+			return rk_err_set(err, RK_INVALID, "--%s is from 1 to %d, not \"%s\"", p->command->options[i].name, WATCH_MAX, p->option_values[i]);
 	}
 	return check_inner(p, err);
 }

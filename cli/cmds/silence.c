@@ -99,16 +99,30 @@ static int read_check(struct rk_call *call, struct rk_silence *s, struct rk_err 
 	return RK_INVALID;
 }
 
+struct adding {
+	const struct rk_silence *wish;
+	int64_t *ret_id;
+};
+
 static int add(struct rk_call *call, const void *data, struct rk_err *err)
 {
-	const struct rk_silence *s = data;
-	int64_t id = 0;
-	int rc = rk_store_add_silence(call->world->store, s, &id, err);
-	struct rk_silence made = *s;
+	const struct adding *a = data;
 
-	made.id = id;
+	return rk_store_add_silence(call->world->store, a->wish, a->ret_id, err);
+}
+
+/* Shown as the store has it: who asked for it is written there. */
+static int make(struct rk_call *call, const struct rk_silence *wish, struct rk_err *err)
+{
+	int64_t id = 0;
+	const struct adding adding = { wish, &id };
+	int rc = rk_in_transaction(call, add, &adding, err);
+
 	if (!rc)
-		silence_row(call, &made);
+		rc = rk_world_refresh(call->world, err);
+	for (size_t i = 0; !rc && i < call->world->site->n_silences; i++)
+		if (call->world->site->silences[i].id == id)
+			silence_row(call, &call->world->site->silences[i]);
 	return rc;
 }
 
@@ -126,7 +140,7 @@ static int create(struct rk_call *call, struct rk_err *err)
 	if (rc)
 		return rc;
 	if (!call->dry_run)
-		return rk_in_transaction(call, add, &s, err);
+		return make(call, &s, err);
 	silence_row(call, &s);
 	return 0;
 }
