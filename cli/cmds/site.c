@@ -261,7 +261,7 @@ static const struct rk_command rows[] = {
 				{ "refused_large", RK_COL_NUMBER }, { "refused_large_percent", RK_COL_REAL }, { "utilisation", RK_COL_REAL },
 				{ "fragmentation", RK_COL_REAL }, { "idle_segments_16", RK_COL_REAL }) },
 	{ .noun = "site", .verb = "discover", .summary = "read the living racks and propose what to change in the store", .list = true,
-	  .flags = RK_CMD_CHANGES | RK_CMD_SELECTS | RK_CMD_REMOTE,
+	  .flags = RK_CMD_SELECTS | RK_CMD_REMOTE, .changes_with = "apply",
 	  .description = "Asks in parallel every tray (nvidia-smi, its InfiniBand ports and drives, over SSH; PCI functions and domains, of libvirt), the NVLink switches of "
 			 "their racks, and the fabrics. What answers is matched by identity. Nothing is changed without --apply, which writes the rows of action set and change; "
 			 "the others are for people: replace a tray that was swapped, exchange two, recable, repair, look. The table folds what is said of several trays; -v and "

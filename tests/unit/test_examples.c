@@ -251,9 +251,16 @@ static char *everything(const char *state)
 	return text_of("out");
 }
 
+static bool changes(const struct rk_command *c, const char *example)
+{
+	char *option RK_CLEANUP_FREE = rk_xasprintf("--%s", c->changes_with ? c->changes_with : "");
+
+	return (c->flags & RK_CMD_CHANGES) || (c->changes_with && strstr(example, option));
+}
+
 static void changes_nothing_dry(const struct rk_command *c, const char *example)
 {
-	if (!(c->flags & RK_CMD_CHANGES) || wants_empty_site(example))
+	if (!changes(c, example) || wants_empty_site(example))
 		return;
 	copy("base.db", "dry.db");
 	char *before RK_CLEANUP_FREE = everything("dry.db");
@@ -280,7 +287,7 @@ static void a_dry_run_says_what_it_would_do_and_changes_nothing(void **state)
 
 static void is_refused_read_only(const struct rk_command *c, const char *example)
 {
-	if (!(c->flags & RK_CMD_CHANGES) || strstr(example, " -n") || strstr(example, "--dry-run"))
+	if (!changes(c, example) || strstr(example, " -n") || strstr(example, "--dry-run"))
 		return;
 	int code = run_with("base.db", "table", "--read-only", example);
 	if (code == 2)
