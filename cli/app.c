@@ -350,27 +350,45 @@ static void emit(struct rk_call *call)
 	rk_out_init(call->out, call->command);
 }
 
-static const char *command_text(const struct rk_parsed *p, struct rk_str *text)
+/* Everybody who may read the store may read its audit: no password of an URI. */
+static void add_value(const char *value, struct rk_arena *arena, struct rk_str *text)
 {
-	const struct rk_argdef *a = p->command->args;
-
-	rk_str_add(text, p->command->noun);
-	if (p->command->verb)
-		rk_str_addf(text, " %s", p->command->verb);
-	for (size_t i = 0; a && a[i].name; i++)
-		for (const char **v = p->values[i]; v && *v; v++)
-			rk_str_addf(text, " %s", *v);
-	if (!(p->command->flags & RK_CMD_CHANGES))
-		rk_str_addf(text, " --%s", p->command->changes_with);
-	return rk_str_text(text);
+	rk_str_addc(text, ' ');
+	rk_quote_word(strstr(value, "://") ? rk_store_uri_shown(arena, value) : value, text);
 }
 
-static void write_audit(struct rk_app *app, const struct rk_parsed *p, int rc)
+static void add_arguments(const struct rk_call *call, struct rk_str *text)
+{
+	const struct rk_parsed *p = call->parsed;
+	const struct rk_argdef *a = p->command->args, *o = p->command->options;
+
+	for (size_t i = 0; a && a[i].name; i++)
+		for (const char **v = p->values[i]; v && *v; v++)
+			add_value(*v, call->arena, text);
+	for (size_t i = 0; o && o[i].name; i++) {
+		if (p->option_values[i])
+			rk_str_addf(text, " --%s", o[i].name);
+		if (p->option_values[i] && o[i].type != RK_ARG_NONE)
+			add_value(p->option_values[i], call->arena, text);
+	}
+}
+
+void rk_call_audit(const struct rk_call *call, struct rk_store *store, int rc)
 {
 	struct rk_str text RK_CLEANUP_STR = RK_STR_INIT;
+	const struct rk_command *c = call->command;
 
-	if (changes_something(p) && !p->globals.dry_run && app->world.store)
-		rk_store_audit(app->world.store, command_text(p, &text), rk_class_name(rc), 0, NULL);
+	if (!changes_something(call->parsed) || call->dry_run || !store)
+		return;
+	if (call->audited) {
+		rk_str_add(&text, call->audited);
+	} else {
+		rk_str_addf(&text, "%s%s%s", c->noun, c->verb ? " " : "", c->verb ? c->verb : "");
+		add_arguments(call, &text);
+	}
+	if (call->except)
+		rk_str_addf(&text, " -x %s", call->except);
+	rk_store_audit(store, rk_str_text(&text), rk_class_name(rc), call->op, NULL);
 }
 
 /* What stands on the line. A change is also the moment to undo what was never confirmed and is watched by nobody any more. */
@@ -394,28 +412,68 @@ static struct rk_call call_of(struct rk_app *app, const struct rk_parsed *p, str
 	};
 }
 
+/* What is tried where nothing is yet is tried in memory: a dry run makes no store. */
+static int open_scratch(struct rk_app *app, struct rk_err *err)
+{
+	rk_world_close(&app->world);
+	rk_app_prepare(app);
+	app->scratch = true;
+	int rc = open_store("mem:", true, &app->world.store, err);
+	return rc ? rc : rk_store_snapshot(app->world.store, &app->world.site, err);
+}
+
+static void close_scratch(struct rk_app *app)
+{
+	if (app->scratch)
+		rk_world_close(&app->world);
+	app->opened = app->opened && !app->scratch;
+	app->scratch = false;
+}
+
+/* A dry run that tries the change writes, and takes it back. */
+static int open_world(struct rk_app *app, const struct rk_parsed *p, bool changes, struct rk_err *err)
+{
+	const unsigned flags = p->command->flags;
+	bool tries = (flags & RK_CMD_TRIES) && p->globals.dry_run, records = (flags & RK_CMD_RECORDS) && !p->globals.read_only && !p->globals.dry_run;
+	int rc = tries ? rk_app_world(app, false, err) : 0;
+
+	if (!rc && tries && !app->world.site->revision)
+		return open_scratch(app, err);
+	return rc ? rc : rk_app_world(app, changes || tries || records, err);
+}
+
+static int work(struct rk_call *call, bool changes, struct rk_err *err)
+{
+	const struct rk_globals *g = &call->parsed->globals;
+	struct rk_app *app = call->app;
+	int rc = sure(call, err);
+
+	if (!rc)
+		rc = set_limits(app, g, changes, err);
+	if (rc)
+		return rc;
+	app->world.progress = g->quiet || g->format == RK_FORMAT_JSON ? NULL : rk_progress_line;
+	app->world.progress_ctx = &app->progress;
+	rk_progress_begin(&app->progress, stderr);
+	rc = call->command->run(call, err);
+	rk_progress_end(&app->progress);
+	rk_call_audit(call, app->world.store, rc);
+	return rc;
+}
+
 static int run_command(struct rk_app *app, const struct rk_parsed *p, struct rk_out *out, struct rk_err *err)
 {
 	struct rk_arena *arena RK_CLEANUP_ARENA = rk_arena_new();
 	struct rk_call call = call_of(app, p, arena, out);
-	bool changes = changes_something(p) && !p->globals.dry_run, records = (p->command->flags & RK_CMD_RECORDS) && !p->globals.read_only && !p->globals.dry_run;
+	bool changes = changes_something(p) && !p->globals.dry_run;
 	int rc = allowed(p, err);
 
 	app->importing = strcmp(p->command->noun, "site") == 0 && rk_streq(p->command->verb, "import");
 	if (!rc && !(p->command->flags & RK_CMD_NO_STORE))
-		rc = rk_app_world(app, changes || records, err);
+		rc = open_world(app, p, changes, err);
 	if (!rc)
-		rc = sure(&call, err);
-	if (!rc)
-		rc = set_limits(app, &p->globals, changes, err);
-	if (rc)
-		return rc;
-	app->world.progress = p->globals.quiet || p->globals.format == RK_FORMAT_JSON ? NULL : rk_progress_line;
-	app->world.progress_ctx = &app->progress;
-	rk_progress_begin(&app->progress, stderr);
-	rc = p->command->run(&call, err);
-	rk_progress_end(&app->progress);
-	write_audit(app, p, rc);
+		rc = work(&call, changes, err);
+	close_scratch(app);
 	return rc;
 }
 

@@ -46,6 +46,7 @@ struct rk_app {
 	struct rk_clock *clock;
 	struct rk_site *twin_site;       /* what the twin was made from; outlives it */
 	bool opened, writable;
+	bool scratch;                    /* the world is an empty one, for one dry run */
 	bool importing;                  /* the command that runs takes a site file over: nobody needs to be told that it changed */
 	struct rk_out last;              /* result of the last command that had one: `assert` */
 	bool have_last;
@@ -98,6 +99,8 @@ void rk_app_prepare(struct rk_app *app);
 void rk_app_close(struct rk_app *app);
 /* Ctrl-C was pressed since the last command began. */
 bool rk_app_interrupted(void);
+/* Writes into store that the call was made and what came of it, unless it changes nothing. Of the world's store nobody else has to. */
+void rk_call_audit(const struct rk_call *call, struct rk_store *store, int rc);
 /* Starts `racksh op resume OP --watch` on the same store, detached from terminal and session (cli/detach.c). ctx: the app. */
 int rk_app_detach(void *ctx, int64_t op, struct rk_err *err);
 /* That process' words, with every global option that says how the operation is carried out; ends with NULL. The array is in the arena. */

@@ -2,6 +2,7 @@
 #pragma once
 #include <stdbool.h>
 #include <stddef.h>
+#include <stdint.h>
 
 #include "inventory/base/err.h"
 #include "provision/world.h"
@@ -37,6 +38,7 @@ enum rk_cmdflag {
 	RK_CMD_RECORDS = 128,     /* reads, and writes down in the store what it found: not under --read-only and --dry-run */
 	RK_CMD_WRAPS = 256,       /* its RK_ARG_COMMAND is a racksh command */
 	RK_CMD_STAGES = 512,      /* may be one of several changes that `commit` makes one operation of (provision/bundle.h) */
+	RK_CMD_TRIES = 1024,      /* its dry run makes the change in a transaction of the store, and takes it back: it is refused as the change would be */
 };
 /* Result columns: the table's header and the JSON keys; a schema is derived from them. */
 enum rk_coltype { RK_COL_TEXT, RK_COL_NUMBER, RK_COL_REAL, RK_COL_BOOL, RK_COL_HEX64, RK_COL_PKEY, RK_COL_TIME, RK_COL_LIST, RK_COL_JSON };
@@ -82,6 +84,8 @@ struct rk_call {
 	struct rk_out *out;       /* rows go here (cli/out.h) */
 	void (*emit)(struct rk_call *call); /* prints what was put out so far and starts anew: for commands that watch */
 	const char *except;       /* -x, or NULL */
+	const char *audited;      /* what the audit says instead of the command's name and arguments (in the arena), or NULL */
+	int64_t op;               /* the operation that the command wrote down, for the audit; 0: none */
 	bool dry_run, strict, yes, quiet, verbose, json;
 };
 /* Value of an argument or option by its row name; NULL when not given. Repeated: rk_call_args. */

@@ -67,6 +67,14 @@ static void table_of(const char *title, const struct rk_argdef *defs, const char
 	}
 }
 
+/* NULL: it may stand there, or nothing is to be said about it. */
+static const char *staging_note(const struct rk_command *c)
+{
+	if ((c->flags & (RK_CMD_STAGES | RK_CMD_SHELL)) || !((c->flags & RK_CMD_CHANGES) || c->changes_with))
+		return NULL;
+	return c->changes_with ? "Between begin and commit the change is refused: run it before or after." : "Between begin and commit it is refused: run it before or after.";
+}
+
 static void one_command(const struct rk_command *c, struct rk_str *out)
 {
 	rk_str_add(out, "racksh ");
@@ -74,6 +82,8 @@ static void one_command(const struct rk_command *c, struct rk_str *out)
 	rk_str_addf(out, "\n\n%s.\n", c->summary);
 	if (c->description)
 		rk_str_addf(out, "\n%s\n", c->description);
+	if (staging_note(c))
+		rk_str_addf(out, "\n%s\n", staging_note(c));
 	table_of("Arguments", c->args, "", out);
 	table_of("Options", c->options, "--", out);
 	for (const char *const *e = c->examples; e && *e; e++)
@@ -180,6 +190,8 @@ static void man_command(const struct rk_command *c, struct rk_str *out)
 		roff(c->description, out);
 		rk_str_addc(out, '\n');
 	}
+	if (staging_note(c))
+		rk_str_addf(out, ".Pp\n%s\n", staging_note(c));
 	man_table(c->args, "", out);
 	man_table(c->options, "--", out);
 	if (c->examples && *c->examples)

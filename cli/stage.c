@@ -29,8 +29,9 @@ int rk_stage_add(struct rk_app *app, const struct rk_parsed *p, struct rk_err *e
 	if (p->globals.read_only)
 		return rk_err_set(err, RK_INVALID, "--read-only was given: nothing can be staged");
 	if (!(p->command->flags & RK_CMD_STAGES)) {
-		rk_err_set(err, RK_INVALID, "\"%s%s%s\" cannot be staged: it is no part of one operation that can be taken back", p->command->noun,
-			   p->command->verb ? " " : "", p->command->verb ? p->command->verb : "");
+		const struct rk_command *c = p->command;
+		rk_err_set(err, RK_INVALID, "\"%s%s%s%s%s\" cannot be staged: it is no part of one operation that can be taken back", c->noun,
+			   c->verb ? " " : "", c->verb ? c->verb : "", c->changes_with ? " --" : "", c->changes_with ? c->changes_with : "");
 		rk_err_hint(err, "run it before begin, or after commit");
 		return RK_INVALID;
 	}
@@ -174,8 +175,10 @@ int rk_stage_commit(struct rk_call *call, struct rk_err *err)
 	struct rk_app *app = call->app;
 	struct rk_bundle *bundle;
 	int64_t op = 0;
+	char *command RK_CLEANUP_FREE = command_of(&app->stage);
 	int rc = app->stage.n ? confirmed(call, &app->stage, err) : 0;
 
+	call->audited = app->stage.n ? rk_arena_strdup(call->arena, command) : NULL;
 	if (!rc && app->stage.n)
 		rc = compose(app, &app->stage, &bundle, err);
 	if (!rc && app->stage.n && call->dry_run) {
@@ -186,6 +189,7 @@ int rk_stage_commit(struct rk_call *call, struct rk_err *err)
 	size_t n = app->stage.n;
 	if (!rc && n)
 		rc = rk_bundle_run(bundle, &op, err);
+	call->op = op;
 	if (op && !rc)
 		rk_out_note(call->out, "%zu command%s committed as operation %lld", n, n == 1 ? "" : "s", (long long)op);
 	/* What is written down and not taken back is the operation's business from here on. */

@@ -118,15 +118,13 @@ static int remove_tenant(struct rk_call *call, const void *data, struct rk_err *
 static int delete_tenant(struct rk_call *call, struct rk_err *err)
 {
 	const char *name = rk_call_arg(call, "TENANT");
-	int at = rk_find_tenant(call->world->site, name), held = at < 0 ? 0 : held_by(call->world->site, (size_t)at);
 
-	if (at < 0)
+	if (rk_find_tenant(call->world->site, name) < 0)
 		return rk_err_set(err, RK_NOT_FOUND, "no tenant \"%s\"", name);
-	if (call->dry_run && held)
-		rk_out_note(call->out, "tenant %s cannot be removed while it holds %d VMs", name, held);
-	else if (call->dry_run)
+	int rc = rk_in_transaction(call, remove_tenant, NULL, err);
+	if (!rc && call->dry_run)
 		rk_out_note(call->out, "would remove tenant %s", name);
-	return call->dry_run ? 0 : rk_in_transaction(call, remove_tenant, NULL, err);
+	return rc;
 }
 
 #define SIZE_COLUMNS(facts)                                                                                                                  \
@@ -154,7 +152,7 @@ static const struct rk_command tenant_rows[] = {
 	  .columns = RK_COLUMNS({ "name", RK_COL_TEXT }, { "clusters", RK_COL_LIST }, { "vms", RK_COL_NUMBER }, { "gpus", RK_COL_NUMBER }, { "pkeys", RK_COL_NUMBER },
 				{ "reservations", RK_COL_NUMBER }, { "quota_vms", RK_COL_NUMBER }, { "quota_pkeys", RK_COL_NUMBER }) },
 	{ .noun = "tenant", .verb = "create", .summary = "add a tenant", .args = TENANT_ARG, .flags = RK_CMD_CHANGES | RK_CMD_STAGES, .examples = RK_EXAMPLES("tenant create adatum"), .run = create_tenant },
-	{ .noun = "tenant", .verb = "delete", .summary = "remove a tenant that holds nothing", .args = TENANT_ARG, .flags = RK_CMD_CHANGES | RK_CMD_DANGEROUS,
+	{ .noun = "tenant", .verb = "delete", .summary = "remove a tenant that holds nothing", .args = TENANT_ARG, .flags = RK_CMD_CHANGES | RK_CMD_DANGEROUS | RK_CMD_TRIES,
 	  .examples = RK_EXAMPLES("tenant delete fabrikam"), .run = delete_tenant },
 };
 RK_NOUN(tenant, "tenants", NULL, tenant_rows);

@@ -65,6 +65,7 @@ static int outcome(struct rk_call *call, const char *name, int64_t op, const cha
 {
 	int at = rk_find_cluster(call->world->site, name);
 
+	call->op = op;
 	if ((rc && rc != RK_UNHEALTHY) || at < 0)
 		return rc;
 	const struct rk_cluster *c = &call->world->site->clusters[at];
@@ -182,17 +183,26 @@ static int repair(struct rk_call *call, struct rk_err *err)
 	return outcome(call, name, op, what, rc);
 }
 
+static int try_rename(struct rk_call *call, const char *name, const char *to, struct rk_err *err)
+{
+	int rc = rk_cluster_rename_try(call->world, name, to, err), at = rk_find_cluster(call->world->site, name);
+
+	if (rc)
+		return rc;
+	if (at < 0 || strcmp(name, to) == 0)
+		rk_out_note(call->out, "cluster %s has its name, nothing to do", to);
+	else
+		rk_out_note(call->out, "cluster %s would be called %s in the store; its %d VMs keep their names on hosts", name, to, call->world->site->clusters[at].n_vms);
+	return 0;
+}
+
 static int rename_cluster(struct rk_call *call, struct rk_err *err)
 {
 	const char *name = rk_call_arg(call, "CLUSTER"), *to = rk_call_arg(call, "NAME");
 	int64_t op = 0;
 
-	if (call->dry_run) {
-		int at, rc = rk_get_cluster(call, name, &at, err);
-		if (!rc)
-			rk_out_note(call->out, "cluster %s would be called %s in the store; its %d VMs keep their names on hosts", name, to, call->world->site->clusters[at].n_vms);
-		return rc;
-	}
+	if (call->dry_run)
+		return try_rename(call, name, to, err);
 	int rc = rk_cluster_rename(call->world, name, to, &op, err);
 	return outcome(call, to, op, "is its name", rc);
 }
@@ -221,6 +231,7 @@ static int delete(struct rk_call *call, struct rk_err *err)
 		return plan_delete(call, name, err);
 	if (!rc)
 		rc = rk_cluster_delete(call->world, name, &op, err);
+	call->op = op;
 	if (!rc && handed_over(call))
 		rk_out_note(call->out, "operation %" PRId64 " deletes cluster %s: racksh op show %" PRId64, op, name, op);
 	else if (!rc)
@@ -283,7 +294,7 @@ static const struct rk_command rows[] = {
 			 "partitions first, then the IMEX lists name it, then the old tray is drained, erased, taken out of the partitions and kept as faulty with the "
 			 "reason (racksh tray uncordon after it was mended). Without a free tray in the rack: code 5 and what would be needed.\n\n" CONVERGES
 			 "A VM that was moved already stays where it is while nothing is wrong with its tray." },
-	{ .noun = "cluster", .verb = "rename", .summary = "give a cluster and its VMs another name", .flags = RK_CMD_CHANGES | RK_CMD_DANGEROUS, .columns = SHOW_COLUMNS, .run = rename_cluster,
+	{ .noun = "cluster", .verb = "rename", .summary = "give a cluster and its VMs another name", .flags = RK_CMD_CHANGES | RK_CMD_DANGEROUS | RK_CMD_TRIES, .columns = SHOW_COLUMNS, .run = rename_cluster,
 	  .args = RK_ARGS(CLUSTER, { .name = "NAME", .type = RK_ARG_TEXT, .required = true, .help = "new name" }), .examples = RK_EXAMPLES("cluster rename a b"),
 	  .description = "Nothing is interrupted: domains, volumes, guests and partitions that are there keep the name they were made with on their hosts and "
 			 "managers, because a domain that runs cannot be renamed and its hostname was in the seed of its first boot; VMs that are made later have "

@@ -35,12 +35,11 @@ static int fix(struct rk_call *call, const char *cluster, struct rk_err *err)
 
 	if (call->dry_run)
 		return plan_fix(call, cluster, err);
-	if (call->app->stage.open)
-		return rk_err_set(err, RK_INVALID, "\"drift --fix\" cannot be staged: run it before begin, or after commit");
 	char *what RK_CLEANUP_FREE = rk_xasprintf("drift%s%s --fix", cluster ? " cluster " : "", cluster ? cluster : "");
 	int rc = rk_app_confirm(call->app, what, call->yes, err);
 	if (!rc)
 		rc = rk_drift_fix(call->world, cluster, call->arena, &op, &left, &n_left, err);
+	call->op = op;
 	note_left(call, left, n_left);
 	return rc;
 }

@@ -90,13 +90,14 @@ static int take_away(struct rk_call *call, struct rk_err *err)
 		names[i] = site->images[i].name;
 	if (at < 0)
 		return rk_no_such("image", name, names, site->n_images, err);
-	if (call->dry_run && used_by(site, name))
-		rk_out_note(call->out, "image %s cannot be forgotten while %d clusters use it", name, used_by(site, name));
-	else if (call->dry_run)
+	int rc = rk_in_transaction(call, remove_image, NULL, err);
+	if (rc)
+		return rc;
+	if (call->dry_run)
 		rk_out_note(call->out, "would forget image %s", name);
 	if (site->images[at].volume)
 		rk_out_note(call->out, "the volume %s stays on the trays", site->images[at].volume);
-	return call->dry_run ? 0 : rk_in_transaction(call, remove_image, NULL, err);
+	return 0;
 }
 
 static const struct rk_command rows[] = {
@@ -118,7 +119,7 @@ static const struct rk_command rows[] = {
 			 "ends are read back. An upload that was broken off goes on where it stopped when the command is given again. A volume is judged where it is, "
 			 "and must be of the same format and length on all trays; its content is not compared.",
 	  .examples = RK_EXAMPLES("image add ubuntu-next default/ubuntu-next.qcow2"), .run = add },
-	{ .noun = "image", .verb = "remove", .summary = "forget an image that no cluster uses", .flags = RK_CMD_CHANGES, .run = take_away,
+	{ .noun = "image", .verb = "remove", .summary = "forget an image that no cluster uses", .flags = RK_CMD_CHANGES | RK_CMD_TRIES, .run = take_away,
 	  .args = RK_ARGS({ .name = "IMAGE", .type = RK_ARG_IMAGE, .required = true, .help = "name of an image" }),
 	  .description = "Its volume stays on the trays.", .examples = RK_EXAMPLES("image remove spare") },
 };

@@ -92,13 +92,15 @@ static int resume(struct rk_call *call, struct rk_err *err)
 {
 	if (call->dry_run)
 		return show(call, err);
+	call->op = op_id(call);
 	return rk_call_flag(call, "watch") ? rk_op_watch(call->world, op_id(call), err) : rk_op_resume(call->world, op_id(call), err);
 }
 
 /* The steps as they are: what there is to undo, to confirm, to take over. */
 static int change(struct rk_call *call, int (*fn)(struct rk_world *world, int64_t op, struct rk_err *err), struct rk_err *err)
 {
-	return call->dry_run ? show(call, err) : fn(call->world, op_id(call), err);
+	call->op = op_id(call);
+	return call->dry_run ? show(call, err) : fn(call->world, call->op, err);
 }
 
 static int rollback(struct rk_call *call, struct rk_err *err)
@@ -119,6 +121,8 @@ static int confirm(struct rk_call *call, struct rk_err *err)
 static int takeover(struct rk_call *call, struct rk_err *err)
 {
 	const char *former = NULL;
+
+	call->op = op_id(call);
 	int rc = call->dry_run ? 0 : rk_op_takeover(call->world, op_id(call), true, call->arena, &former, err);
 
 	if (!rc)
@@ -171,13 +175,16 @@ static int list_audit(struct rk_call *call, struct rk_err *err)
 		rk_cell_text(call->out, "by", audit[i].by);
 		rk_cell_text(call->out, "command", audit[i].command);
 		rk_cell_text(call->out, "result", audit[i].result);
+		if (audit[i].op)
+			rk_cell_number(call->out, "op", audit[i].op);
 	}
 	return rc;
 }
 
 static const struct rk_command audit_rows[] = {
 	{ .noun = "audit", .verb = "list", .summary = "list who changed what", .list = true, .examples = RK_EXAMPLES("audit list"), .run = list_audit,
-	  .columns = RK_COLUMNS({ "id", RK_COL_NUMBER }, { "at", RK_COL_TIME }, { "by", RK_COL_TEXT }, { "command", RK_COL_TEXT }, { "result", RK_COL_TEXT }) },
+	  .columns = RK_COLUMNS({ "id", RK_COL_NUMBER }, { "at", RK_COL_TIME }, { "by", RK_COL_TEXT }, { "command", RK_COL_TEXT }, { "result", RK_COL_TEXT },
+				{ "op", RK_COL_NUMBER }) },
 };
 RK_NOUN(audit, "who changed what, when", NULL, audit_rows);
 

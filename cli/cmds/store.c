@@ -79,7 +79,10 @@ static int migrate(struct rk_call *call, struct rk_err *err)
 		rk_out_note(call->out, "%s: from schema %d to %d", rk_store_uri(it.store), from, to);
 	else if (!rc && !uri)
 		rk_out_note(call->out, "%s has the newest schema, %d", rk_store_uri(it.store), to);
-	return !rc && uri ? copy_to(call, it.store, uri, err) : rc;
+	if (!rc && uri)
+		rc = copy_to(call, it.store, uri, err);
+	rk_call_audit(call, it.own, rc);
+	return rc;
 }
 
 static const struct rk_command rows[] = {

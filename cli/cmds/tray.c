@@ -147,6 +147,7 @@ static int uncordon(struct rk_call *call, struct rk_err *err)
 	rc = refresh_marked(call, &m, err);
 	if (!rc)
 		rc = rk_tray_restore(call->world, m.trays, m.n, &op, err);
+	call->op = op;
 	if (!rc)
 		rk_out_note(call->out, "%zu tray%s uncordoned", m.n, m.n == 1 ? "" : "s");
 	return rc;
@@ -226,6 +227,7 @@ static int replace(struct rk_call *call, struct rk_err *err)
 	const char *name = rk_arena_strdup(call->arena, t->name), *vm = t->vm >= 0 ? rk_arena_strdup(call->arena, call->world->site->vms[t->vm].name) : NULL;
 	const char *cluster = vm ? rk_arena_strdup(call->arena, call->world->site->clusters[call->world->site->vms[t->vm].cluster].name) : NULL;
 	rc = rk_tray_replace(call->world, tray, &to, &op, err);
+	call->op = op;
 	if (!rc)
 		rk_out_note(call->out, "tray %s is replaced (operation %" PRId64 ")", name, op);
 	if (!rc && vm)
