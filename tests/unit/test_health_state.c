@@ -207,23 +207,37 @@ static void a_silent_target_that_is_silenced_is_no_unknown(void **state)
 {
 	RK_CLEANUP_ARENA struct rk_arena *arena = rk_arena_new();
 	struct rk_hprofile *p RK_CLEANUP(rk_cleanup_hprofile) = profile_of(PROFILE(GROWTH("\"value\":10")));
+	const struct rk_past past = { NOW - HOUR, "{\"counters\":{\"ib.counter.symbol{rail=0}\":1}}" };
 	struct rk_silence all = { 1, "r01-t01", NULL, "moved", "ann@x 1", 0, NOW };
 	const struct rk_silence *silences[] = { &all };
 	struct rk_target t[2];
 	struct rk_report r;
 
 	(void)state;
-	make(arena, &t[0], 1, -1);
-	make(arena, &t[1], 1, -1);
+	for (size_t i = 0; i < 2; i++) {
+		make(arena, &t[i], 1, -1);
+		t[i].past = &past;
+		t[i].n_past = 1;
+	}
 	t[1].name = "a-02";
 	t[0].n_evidence = 0;
 	assert_int_equal(rk_judge(p, "quick", t, 2, arena, &r, NULL), 0);
 	assert_string_equal(r.verdict, "unknown");
+	assert_int_equal(rk_report_rc(&r, false), RK_UNREACHABLE);
 	t[0].silences = silences;
 	t[0].n_silences = 1;
 	assert_int_equal(rk_judge(p, "quick", t, 2, arena, &r, NULL), 0);
+	assert_string_equal(r.verdict, "pass"); /* of the other one, which was read */
+	assert_int_equal(rk_report_rc(&r, false), 0);
+	for (size_t i = 0; i < r.n_checks; i++)
+		assert_string_not_equal(r.checks[i].verdict, "unknown");
+	assert_string_equal(r.checks[0].verdict, "skipped");
 	assert_string_equal(r.checks[0].silenced, "unknown");
+	assert_ptr_equal(r.checks[0].silence, &all);
 	assert_string_equal(r.checks[0].folded, "a-01");
+	/* Silenced on all of them, there is nothing that a verdict could be about. */
+	assert_int_equal(rk_judge(p, "quick", t, 1, arena, &r, NULL), 0);
+	assert_string_not_equal(r.verdict, "pass");
 }
 
 /* ---- the store ---------------------------------------------------------------------------------------------------------------------- */
@@ -361,7 +375,8 @@ static void a_word_that_is_neither_ask_nor_auto_is_refused(void **state)
 
 	(void)state;
 	assert_int_equal(rk_site_parse("site", text, strlen(text), &site, &err), RK_INVALID);
-	assert_non_null(strstr(err.n_details ? err.details[0] : err.message, "ask"));
+	assert_non_null(strstr(err.message, "unknown cordon \"maybe\""));
+	assert_string_equal(err.hint, "one of ask|auto");
 }
 
 int main(void)
