@@ -173,7 +173,7 @@ int rk_store_lease_takeover(struct rk_store *store, int64_t op, struct rk_arena 
 int rk_store_op_alive(struct rk_store *store, int64_t op, bool *ret, struct rk_err *err);
 
 /* A lane ("nvlink:r01", "ib:ib0") is held for one step at a time, by one operation of whatever process. *ret false: an operation that runs has it;
- * `said` (may be NULL) says which. One whose process is gone, or that is not run now, does not hold it. */
+ * `said` (may be NULL) says which. One whose process is gone, or that is not run now, does not hold it. Whoever was taken over drops nothing. */
 int rk_store_lane_take(struct rk_store *store, const char *lane, int64_t op, const char *purpose, bool *ret, struct rk_err *said, struct rk_err *err);
 int rk_store_lane_drop(struct rk_store *store, const char *lane, int64_t op, struct rk_err *err);
 

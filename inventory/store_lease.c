@@ -245,7 +245,11 @@ int rk_store_lane_drop(struct rk_store *store, const char *lane, int64_t op, str
 	bool own;
 	int rc = rk_store_join(store, &own, err);
 
+	/* After a takeover the same operation holds the lane for a step of its new runner. */
 	if (!rc)
-		rc = rk_db_exec(store->db, err, "DELETE FROM leases WHERE op = ? AND thing = ?", RK_DB_I(op), RK_DB_S(lane));
+		rc = rk_db_exec(store->db, err,
+				"DELETE FROM leases WHERE op = ? AND thing = ? AND EXISTS (SELECT 1 FROM ops WHERE id = leases.op AND runner_host = ?"
+				" AND runner_pid = ? AND runner_start = ?)",
+				RK_DB_I(op), RK_DB_S(lane), RK_DB_S(store->host), RK_DB_I(store->pid), RK_DB_I(rk_store_process_start(store->pid)));
 	return rk_store_part_journal(store, own, rc, err);
 }

@@ -19,12 +19,15 @@ static void tell_hook(struct rk_run *r, const char *state, const char *detail)
 /* The closing transaction: what the operation means for the store, its last state, its leases. */
 static int close_op(struct rk_run *r, const char *state, enum rk_op_end end, const char *detail, struct rk_err *err)
 {
+	struct rk_arena *arena RK_CLEANUP_ARENA = rk_arena_new();
 	struct rk_store *store = r->world->store;
+	struct rk_op_row row;
 	int rc = rk_store_begin(store, -1, err);
 
 	if (rc)
 		return rc;
-	if (r->type->finish)
+	rc = rk_run_ours(r, arena, &row, err);
+	if (!rc && r->type->finish)
 		rc = r->type->finish(r->world, r->op, rk_json_root(r->params), end, err);
 	if (!rc)
 		rc = rk_store_op_set(store, r->op, state, detail, err);
@@ -35,10 +38,10 @@ static int close_op(struct rk_run *r, const char *state, enum rk_op_end end, con
 		return rc;
 	}
 	rc = rk_store_commit(store, err);
-	if (!rc)
-		rc = rk_world_refresh(r->world, err);
+	if (rc)
+		return rc;
 	tell_hook(r, state, detail);
-	return rc;
+	return rk_world_refresh(r->world, err);
 }
 
 static bool is_left(const struct rk_node *node)
@@ -56,6 +59,23 @@ static void list_left(const struct rk_run *r, struct rk_err *err)
 	}
 }
 
+/* Nobody runs it from here on. False: somebody else does already. A store that cannot be written changes nothing: a process that is gone says as much. */
+static bool let_go(const struct rk_run *r, const char *why, struct rk_err *err)
+{
+	struct rk_arena *arena RK_CLEANUP_ARENA = rk_arena_new();
+	struct rk_store *store = r->world->store;
+	struct rk_op_row row;
+
+	if (rk_store_begin(store, -1, NULL))
+		return true;
+	bool ours = rk_run_ours(r, arena, &row, err) != RK_CONFLICT;
+	if (ours && !rk_store_op_set(store, r->op, "resumable", why, NULL))
+		rk_store_commit(store, NULL);
+	else
+		rk_store_rollback(store);
+	return ours;
+}
+
 /* What is left where, and how to finish. */
 static int leave_resumable(struct rk_run *r, struct rk_err *err)
 {
@@ -64,7 +84,8 @@ static int leave_resumable(struct rk_run *r, struct rk_err *err)
 
 	rk_err_move(&why, &r->err);
 	const char *text = why.message ? why.message : "interrupted";
-	rk_store_op_set(r->world->store, r->op, "resumable", text, NULL);
+	if (!let_go(r, text, err))
+		return RK_CONFLICT;
 	tell_hook(r, "resumable", text);
 	rk_err_set(err, RK_PARTIAL, "operation %" PRId64 " (%s) is left unfinished: %s", r->op, r->command, text);
 	list_left(r, err);
@@ -93,8 +114,12 @@ static int undo_all(struct rk_run *r, const char *state, int want_rc, struct rk_
 	int rc = rk_run_undo(r, err);
 	if (rc)
 		return rc;
-	if (r->failed || r->ended < r->n)
-		return leave_resumable(r, err);
+	if (r->failed || r->ended < r->n) {
+		rc = leave_resumable(r, err);
+		if (why.message)
+			rk_err_detail(err, "it was being taken back because of this: %s", why.message);
+		return rc;
+	}
 	rc = close_op(r, state, RK_OP_UNDONE, last_word(r, why.message, state), err);
 	if (rc || !want_rc)
 		return rc;
@@ -242,7 +267,7 @@ static int take_up(struct rk_run *r, struct rk_world *world, int64_t op, const c
 
 static int no_way_back(struct rk_run *r, struct rk_err *err)
 {
-	rk_store_op_set(r->world->store, r->op, "resumable", NULL, NULL);
+	let_go(r, NULL, NULL);
 	rk_err_set(err, RK_INVALID, "operation %" PRId64 " (%s) cannot be taken back%s", r->op, r->command,
 		   r->type->forward_only || r->type->independent ? "" : " any more");
 	rk_err_hint(err, "racksh op resume %" PRId64, r->op);

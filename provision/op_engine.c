@@ -87,6 +87,7 @@ static int take_lane(struct rk_run *r, struct rk_node *node, bool *ret, struct r
 	if (!node->waits)
 		say(r, node, said.message);
 	node->waits = true;
+	rk_err_set(&node->err, RK_CONFLICT, "it waits: %s", said.message);
 	return 0;
 }
 
@@ -253,24 +254,48 @@ static void hear_cancel(struct rk_run *r, const struct rk_op_row *row)
 		*r->world->cancel = 1;
 }
 
-/* Inside the round's transaction: whoever was taken over writes nothing more, and so does nothing more. */
+int rk_run_ours(const struct rk_run *r, struct rk_arena *arena, struct rk_op_row *ret, struct rk_err *err)
+{
+	int rc = rk_store_op_get(r->world->store, r->op, arena, ret, err);
+
+	if (!rc && (strcmp(ret->state, "running") != 0 || !rk_streq(ret->runner, r->runner)))
+		rc = rk_err_set(err, RK_CONFLICT, "operation %lld was taken over by %s", (long long)r->op, ret->runner);
+	return rc;
+}
+
 static int still_ours(struct rk_run *r, bool undo, struct rk_err *err)
 {
 	struct rk_arena *arena RK_CLEANUP_ARENA = rk_arena_new();
 	struct rk_op_row row;
-	int rc = rk_store_op_get(r->world->store, r->op, arena, &row, err);
+	int rc = rk_run_ours(r, arena, &row, err);
 
-	if (!rc && (strcmp(row.state, "running") != 0 || !rk_streq(row.runner, r->runner)))
-		rc = rk_err_set(err, RK_CONFLICT, "operation %lld was taken over by %s", (long long)r->op, row.runner);
 	if (!rc && !undo)
 		hear_cancel(r, &row);
 	return rc;
 }
 
-static bool stopping(struct rk_run *r)
+/* Forward: a failure or Ctrl-C ends it. Backward: only Ctrl-C does, because what failed to be undone is no reason to leave the rest. */
+static bool stopping(struct rk_run *r, bool undo)
 {
-	r->cancelled |= r->world->cancel && *r->world->cancel;
-	return r->failed || r->cancelled;
+	bool interrupted = r->world->cancel && *r->world->cancel;
+
+	r->cancelled |= interrupted;
+	return undo ? interrupted : r->failed || r->cancelled;
+}
+
+/* Steps whose turn it was stay in the journal as being undone: whoever takes the operation up goes on backwards, and is told what it waited for. */
+static int put_off(struct rk_run *r, struct rk_err *err)
+{
+	int rc = 0;
+
+	for (size_t i = 0; i < r->n_ready && !rc; i++) {
+		struct rk_node *node = &r->nodes[r->ready[i]];
+		if (!node->err.message)
+			rk_err_set(&node->err, RK_CANCELLED, "interrupted before it was undone");
+		rc = journal(r, node, RK_NODE_UNDOING, node->err.message, err);
+	}
+	r->n_ready = 0;
+	return rc;
 }
 
 static void send_out(struct rk_run *r)
@@ -290,8 +315,10 @@ static int round_of(struct rk_run *r, const int *batch, size_t n, result_fn hand
 	rc = still_ours(r, undo, err);
 	for (size_t i = 0; i < n && !rc; i++)
 		rc = handle(r, batch[i], err);
-	if (!rc && (undo || !stopping(r)))
+	if (!rc && !stopping(r, undo))
 		rc = dispatch(r, undo, err);
+	else if (!rc && undo)
+		rc = put_off(r, err);
 	if (!rc)
 		rc = rk_store_commit(r->world->store, err);
 	else

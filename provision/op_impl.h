@@ -68,6 +68,9 @@ size_t rk_pool_receive(struct rk_run *run, int *ret, int ms);
 /* Carries out what is left, or takes back what was done. 0: see run->failed and its kin; else the journal could not be written. */
 int rk_run_forward(struct rk_run *run, struct rk_err *err);
 int rk_run_undo(struct rk_run *run, struct rk_err *err);
+/* Inside a transaction: RK_CONFLICT when the operation was taken over, whose old runner writes nothing more and so does nothing more. *ret: in the
+ * arena. */
+int rk_run_ours(const struct rk_run *run, struct rk_arena *arena, struct rk_op_row *ret, struct rk_err *err);
 /* A step that cannot be undone was begun: there is only forward. */
 bool rk_run_committed(const struct rk_run *run);
 /* The rollback was begun. */

@@ -227,6 +227,103 @@ static void a_lane_is_left_with_the_step_the_operation_or_the_process(void **sta
 	close_world(&f);
 }
 
+/* ---- taken over in the middle of a step ----------------------------------------------------------------------------------------------------- */
+
+static const struct rk_actor successor = { "carol", "elsewhere", 77 };
+
+static void take_over(const char *state, int64_t op)
+{
+	RK_CLEANUP_STORE struct rk_store *store = NULL;
+	struct rk_arena *arena RK_CLEANUP_ARENA = rk_arena_new();
+	char *uri RK_CLEANUP_FREE = rk_xasprintf("sqlite:%s", state);
+	const char *former;
+	bool taken;
+
+	OK(rk_store_open(uri, RK_STORE_WRITE, &successor, &store, err));
+	OK(rk_store_lease_takeover(store, op, arena, &former, err));
+	OK(rk_store_op_set(store, op, "running", "resumed", err));
+	OK(rk_store_lane_take(store, "nvlink:r1", op, "a step", &taken, NULL, err));
+	assert_true(taken);
+}
+
+static int overtaken_create(struct rk_nvl *nvl, int rack, int id, const char *name, const char *resiliency, int groups, int *ret_id, struct rk_err *err)
+{
+	take_over(place->state, 1);
+	return controller->create(nvl, rack, id, name, resiliency, groups, ret_id, err);
+}
+
+static void one_who_was_taken_over_leaves_lane_and_state_to_the_new_runner(void **state)
+{
+	struct rk_err why RK_CLEANUP_ERR = RK_ERR_INIT;
+	struct rk_nvl_ops ops;
+	struct rk_op_row row;
+	struct fixture f;
+	int64_t op = 0;
+
+	place = *state;
+	open_world(&f, place->state, RACKS, TRAYS);
+	controller = f.world.nvl->ops;
+	ops = *controller;
+	ops.create = overtaken_create;
+	f.world.nvl->ops = &ops;
+	assert_int_equal(rk_cluster_create(&f.world, spec_of(f.arena, "a", "t", 2, 1, false), &op, &why), RK_CONFLICT);
+	assert_non_null(strstr(why.message, "was taken over by elsewhere 77"));
+	OK(rk_store_op_get(f.world.store, 1, f.arena, &row, err));
+	assert_string_equal(row.state, "running");
+	assert_string_equal(row.runner, "elsewhere 77");
+	assert_false(takes(&f, "nvlink:r1", an_operation(&f)));
+	f.world.nvl->ops = controller;
+	close_world(&f);
+}
+
+/* ---- Ctrl-C while a rollback waits ---------------------------------------------------------------------------------------------------------- */
+
+/* The lane goes to another operation when the partition is made, and the operator loses patience when he hears of it. */
+static void take_lane_then_interrupt(void *ctx, const char *text)
+{
+	struct fixture *f = ctx;
+	static int64_t other;
+
+	if (strstr(text, "nvl.partition r1") && strstr(text, ": done")) {
+		other = an_operation(f);
+		assert_true(takes(f, "nvlink:r1", other));
+	}
+	if (strstr(text, "\"nvlink:r1\" is held by"))
+		f->cancel = 1;
+}
+
+static void a_rollback_that_waits_for_a_lane_can_be_interrupted_and_goes_on_backwards(void **state)
+{
+	struct rk_err why RK_CLEANUP_ERR = RK_ERR_INIT;
+	struct rk_op_row row;
+	struct fixture f;
+	int64_t op = 0;
+	bool told = false;
+
+	place = *state;
+	open_world(&f, place->state, RACKS, TRAYS);
+	f.world.progress = take_lane_then_interrupt;
+	f.world.progress_ctx = &f;
+	OK(rk_sim_fault_add(f.world.sim, "ib.set#1=fail:no", err));
+	assert_int_equal(rk_cluster_create(&f.world, spec_of(f.arena, "a", "t", 2, 1, false), &op, &why), RK_PARTIAL);
+	assert_string_equal(why.hint, "racksh op resume 1");
+	for (size_t i = 0; i < why.n_details; i++)
+		told |= strstr(why.details[i], "nvl.partition r1") && strstr(why.details[i], "undoing: it waits: \"nvlink:r1\" is held by tester@here");
+	assert_true(told);
+	assert_non_null(strstr(why.details[why.n_details - 1], "because of this: ib.partition"));
+	OK(rk_store_op_get(f.world.store, 1, f.arena, &row, err));
+	assert_string_equal(row.state, "resumable");
+	f.cancel = 0;
+	f.world.progress = NULL;
+	OK(rk_store_op_set(f.world.store, 2, "done", NULL, err));
+	OK(rk_op_resume(&f.world, 1, err));
+	OK(rk_store_op_get(f.world.store, 1, f.arena, &row, err));
+	assert_string_equal(row.state, "rolled-back");
+	assert_int_equal(f.world.site->n_clusters, 0);
+	assert_consistent(&f);
+	close_world(&f);
+}
+
 #define IN_A_FOLDER(test) cmocka_unit_test_setup_teardown(test, setup, teardown)
 
 int main(void)
@@ -234,6 +331,8 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		IN_A_FOLDER(two_processes_use_one_controller_in_turn),
 		IN_A_FOLDER(a_step_waits_for_the_lane_that_another_process_has),
+		IN_A_FOLDER(one_who_was_taken_over_leaves_lane_and_state_to_the_new_runner),
+		IN_A_FOLDER(a_rollback_that_waits_for_a_lane_can_be_interrupted_and_goes_on_backwards),
 		IN_A_FOLDER(a_lane_is_left_with_the_step_the_operation_or_the_process),
 	};
 
