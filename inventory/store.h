@@ -163,7 +163,8 @@ int rk_store_ib_known(struct rk_store *store, const char *fabric, uint16_t pkey,
 /* Params of the newest step of this kind and target, whatever became of it; NULL: there never was one. In the arena. */
 int rk_store_step_params(struct rk_store *store, const char *kind, const char *target, struct rk_arena *arena, const char **ret, struct rk_err *err);
 
-/* Leases on things an operation touches ("cluster:a", "tray:r01-t03", "address:10.0.0.12"). RK_CONFLICT names the holder, since when, doing what. */
+/* Leases on things an operation touches ("cluster:a", "tray:r01-t03", "address:10.0.0.12"). RK_CONFLICT names the holder, since when, doing what; it may be the
+ * same operation, when another process took it over. */
 int rk_store_lease_take(struct rk_store *store, const char *thing, int64_t op, const char *purpose, struct rk_err *err);
 int rk_store_lease_held(struct rk_store *store, const char *thing, bool *ret, struct rk_err *err);
 int rk_store_lease_drop(struct rk_store *store, int64_t op, struct rk_err *err);

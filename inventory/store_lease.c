@@ -50,6 +50,7 @@ struct lease {
 	const struct rk_store *store;
 	const char *thing;
 	int64_t op; /* holder; 0 = nobody */
+	bool mine;  /* of this process: an operation that was taken over is another one's */
 };
 
 static int read_lease(void *ctx, const struct rk_db_row *row, struct rk_err *err)
@@ -59,6 +60,7 @@ static int read_lease(void *ctx, const struct rk_db_row *row, struct rk_err *err
 
 	(void)err;
 	l->op = rk_db_int(row, 0);
+	l->mine = rk_streq(rk_db_text(row, 1), l->store->user) && rk_streq(rk_db_text(row, 2), l->store->host) && rk_db_int(row, 3) == l->store->pid;
 	rk_time_iso(rk_db_int(row, 5), since);
 	rk_err_set(l->said, RK_CONFLICT, "\"%s\" is held by %s@%s %lld since %s: %s (operation %lld)", l->thing, rk_db_text(row, 1),
 		   rk_db_text(row, 2), (long long)rk_db_int(row, 3), since, rk_db_text(row, 4), (long long)l->op);
@@ -70,14 +72,14 @@ static int read_lease(void *ctx, const struct rk_db_row *row, struct rk_err *err
 static int take_lease(struct rk_store *store, const char *thing, int64_t op, const char *purpose, struct rk_err *err)
 {
 	RK_CLEANUP_ERR struct rk_err said = RK_ERR_INIT;
-	struct lease l = { &said, store, thing, 0 };
+	struct lease l = { &said, store, thing, 0, false };
 	int64_t now = rk_store_now_ms();
 	int rc = rk_db_each(store->db, err, read_lease, &l,
 			    "SELECT op, owner_user, owner_host, owner_pid, purpose, since_ms FROM leases WHERE thing = ?", RK_DB_S(thing));
 
 	if (rc)
 		return rc;
-	if (l.op == op && said.rc)
+	if (l.op == op && l.mine)
 		return rk_store_renew(store, op, err);
 	if (said.rc) {
 		if (err)
@@ -214,7 +216,7 @@ static int lane_is_busy(struct rk_store *store, int64_t op, bool *ret, struct rk
 
 static int take_lane(struct rk_store *store, const char *lane, int64_t op, const char *purpose, bool *ret, struct rk_err *said, struct rk_err *err)
 {
-	struct lease l = { said, store, lane, 0 };
+	struct lease l = { said, store, lane, 0, false };
 	bool busy = false;
 	int rc = rk_db_each(store->db, err, read_lease, &l,
 			    "SELECT op, owner_user, owner_host, owner_pid, purpose, since_ms FROM leases WHERE thing = ?", RK_DB_S(lane));

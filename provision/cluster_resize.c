@@ -282,7 +282,31 @@ static void reason_json(struct rk_jw *w, const char *rack, const char *verdict, 
 	rk_jw_end(w);
 }
 
-/* One per rack, true of where the VMs are afterwards; of racks without any, what placement said of them last. */
+static const struct rk_jnode *said_of(const struct rk_jnode *reasons, const char *rack)
+{
+	RK_JEACH(it, reasons)
+		if (rk_streq(rk_jstr(rk_jget(it, "rack")), rack))
+			return it;
+	return NULL;
+}
+
+static void reason_after(struct rk_jw *w, const struct resize *z, bool grow, int rack, const struct rk_jnode *old)
+{
+	const char *name = z->l.site->racks[rack].name;
+	int n = vms_after(z, grow, rack);
+
+	if (n)
+		reason_json(w, name, "chosen", rk_arena_printf(z->l.arena, "%d of the cluster's VMs since it was resized", n));
+	else if (grow)
+		reason_json(w, name, z->placement.reasons[rack].verdict, z->placement.reasons[rack].why);
+	else if (old && rk_streq(rk_jstr(rk_jget(old, "verdict")), "chosen"))
+		reason_json(w, name, "possible", "none of the cluster's VMs since it was resized");
+	else if (old)
+		rk_jw_node(w, old);
+}
+
+/* True of where the VMs are afterwards, also in racks that came to the site since the cluster was made; of racks without any, what placement said
+ * of them last. */
 static const char *reasons_after(const struct resize *z, bool grow)
 {
 	const struct rk_site *site = z->l.site;
@@ -295,16 +319,8 @@ static const char *reasons_after(const struct resize *z, bool grow)
 		return NULL;
 	rk_jw_init(&w, &out, 0);
 	rk_jw_array(&w);
-	RK_JEACH(it, rk_json_root(old)) {
-		const char *rack = rk_jstr(rk_jget(it, "rack")), *verdict = rk_jstr(rk_jget(it, "verdict"));
-		int at = rack ? rk_find_rack(site, rack) : RK_NONE, n = at < 0 ? 0 : vms_after(z, grow, at);
-		if (n)
-			reason_json(&w, rack, "chosen", rk_arena_printf(z->l.arena, "%d of the cluster's VMs since it was resized", n));
-		else if (rk_streq(verdict, "chosen"))
-			reason_json(&w, rack, "possible", "none of the cluster's VMs since it was resized");
-		else
-			rk_jw_node(&w, it);
-	}
+	for (size_t r = 0; r < site->n_racks; r++)
+		reason_after(&w, z, grow, (int)r, said_of(rk_json_root(old), site->racks[r].name));
 	rk_jw_end(&w);
 	return rk_arena_strdup(z->l.arena, rk_str_text(&out));
 }

@@ -246,12 +246,25 @@ static int guard(struct runner *r, struct rk_err *err)
 	return rc;
 }
 
+/* Unless somebody took it over: then it is theirs to end. */
 static int release(struct runner *r, const char *detail, struct rk_err *err)
 {
-	int rc = rk_store_op_set(r->world->store, r->op, detail ? "failed" : "done", detail, err);
-	int dropped = rk_store_lease_drop(r->world->store, r->op, rc ? NULL : err);
+	struct rk_store *store = r->world->store;
+	struct rk_op_row row;
+	int rc = rk_store_begin(store, -1, err);
 
-	return rc ? rc : dropped;
+	if (rc)
+		return rc;
+	rc = rk_store_op_get(store, r->op, r->arena, &row, err);
+	bool ours = !rc && strcmp(row.state, "running") == 0;
+	if (ours)
+		rc = rk_store_op_set(store, r->op, detail ? "failed" : "done", detail, err);
+	if (ours && !rc)
+		rc = rk_store_lease_drop(store, r->op, err);
+	if (!rc)
+		return rk_store_commit(store, err);
+	rk_store_rollback(store);
+	return rc;
 }
 
 static int conclude(const struct runner *r, struct rk_err *err)

@@ -252,6 +252,40 @@ static void the_segment_follows_the_size(void **state)
 	assert_int_equal(f->world.site->clusters[0].segment, 1);
 }
 
+/* Placement said nothing of a rack that came to the site later. */
+static void a_grown_cluster_says_why_it_is_in_a_rack_that_came_later(void **state)
+{
+	struct fixture *f = *state;
+	RK_CLEANUP_SITE struct rk_site *before = NULL;
+	char *text RK_CLEANUP_FREE = site_text(1, 4);
+
+	OK(rk_site_parse("site", text, strlen(text), &before, err));
+	rk_site_invent(before);
+	OK(rk_store_put_site(f->world.store, before, err));
+	OK(rk_world_refresh(&f->world, err));
+	create(f, "a", 4, false);
+	assert_null(strstr(f->world.site->clusters[0].reasons, "\"r2\""));
+	OK(rk_store_put_site(f->world.store, f->site, err));
+	OK(rk_world_refresh(&f->world, err));
+	resize(f, 6, true);
+	assert_non_null(strstr(f->world.site->clusters[0].reasons, "{\"rack\":\"r2\",\"verdict\":\"chosen\",\"why\":\"2 of the cluster's VMs since it was resized\"}"));
+	assert_non_null(strstr(f->world.site->clusters[0].reasons, "{\"rack\":\"r1\",\"verdict\":\"chosen\",\"why\":\"4 of"));
+	resize(f, 4, false);
+	assert_non_null(strstr(f->world.site->clusters[0].reasons, "\"r2\",\"verdict\":\"possible\",\"why\":\"none of the cluster's VMs"));
+}
+
+/* What the larger cluster was placed by, not what was said when it was made. */
+static void a_grown_cluster_has_todays_reasons_for_the_racks_it_is_not_in(void **state)
+{
+	struct fixture *f = *state;
+
+	create(f, "a", 1, false);
+	OK(rk_store_set_rack_cordon(f->world.store, "r2", "pump", err));
+	OK(rk_world_refresh(&f->world, err));
+	resize(f, 2, true);
+	assert_non_null(strstr(f->world.site->clusters[0].reasons, "{\"rack\":\"r2\",\"verdict\":\"refused\",\"why\":\"cordoned: pump\"}"));
+}
+
 static void a_tray_whose_erase_failed_is_not_free(void **state)
 {
 	struct fixture *f = *state;
@@ -646,6 +680,8 @@ int main(void)
 		WITH_TWIN(a_rack_that_is_left_loses_its_partition),
 		WITH_TWIN(the_spec_follows_the_size),
 		WITH_TWIN(the_segment_follows_the_size),
+		WITH_TWIN(a_grown_cluster_says_why_it_is_in_a_rack_that_came_later),
+		WITH_TWIN(a_grown_cluster_has_todays_reasons_for_the_racks_it_is_not_in),
 		WITH_TWIN(a_tray_whose_erase_failed_is_not_free),
 		WITH_TWIN(two_tenants_share_nothing),
 		WITH_TWIN(a_required_validation_makes_or_breaks_ready),

@@ -272,6 +272,10 @@ static void one_who_was_taken_over_leaves_lane_and_state_to_the_new_runner(void 
 	assert_string_equal(row.state, "running");
 	assert_string_equal(row.runner, "elsewhere 77");
 	assert_false(takes(&f, "nvlink:r1", an_operation(&f)));
+	/* What it held is not its own any more. */
+	rk_err_clear(&why);
+	assert_int_equal(rk_store_lease_take(f.world.store, "cluster:a", 1, "create", &why), RK_CONFLICT);
+	assert_non_null(strstr(why.message, "\"cluster:a\" is held by carol@elsewhere 77"));
 	f.world.nvl->ops = controller;
 	close_world(&f);
 }

@@ -243,6 +243,7 @@ struct run {
 	struct rk_power_plan plan;
 	struct rk_power_result *results;
 	const char *fault_at_first_step;
+	bool taken_at_first_step;
 	int told;
 };
 
@@ -251,7 +252,9 @@ static void on_progress(void *ctx, const char *text)
 	struct run *run = ctx;
 
 	(void)text;
-	if (run->told++ == 0 && run->fault_at_first_step)
+	if (run->told++ == 0 && run->taken_at_first_step)
+		sim_must(rk_store_op_set(run->w.world.store, 1, "resumable", "taken over from tester@here", err));
+	if (run->told == 1 && run->fault_at_first_step)
 		sim_must(rk_sim_fault_add(run->w.world.sim, run->fault_at_first_step, err));
 }
 
@@ -340,6 +343,15 @@ static void racks_go_off_and_on_again(void **state)
 	assert_null(run->w.world.site->trays[0].offline);
 	assert_int_equal(go(run, true, "r1"), 0);
 	assert_int_equal(run->plan.n_steps, 0);
+}
+
+static void a_run_that_was_taken_over_does_not_say_how_it_ended(void **state)
+{
+	struct run *run = *state;
+
+	run->taken_at_first_step = true;
+	assert_int_equal(go(run, false, "r1"), 0);
+	assert_string_equal(last_op_state(run), "resumable");
 }
 
 static void a_lost_answer_is_no_failure(void **state)
@@ -459,6 +471,7 @@ int main(void)
 		cmocka_unit_test(cooling_follows_the_profiles_table),
 		cmocka_unit_test(sums_are_unknown_when_a_part_is),
 		cmocka_unit_test_setup_teardown(racks_go_off_and_on_again, start, stop),
+		cmocka_unit_test_setup_teardown(a_run_that_was_taken_over_does_not_say_how_it_ended, start, stop),
 		cmocka_unit_test_setup_teardown(a_lost_answer_is_no_failure, start, stop),
 		cmocka_unit_test_setup_teardown(a_bmc_that_lies_is_found_out, start, stop),
 		cmocka_unit_test_setup_teardown(compute_stays_off_when_a_switch_tray_does_not_come, start, stop),

@@ -8,6 +8,7 @@
 
 #include <cmocka.h>
 
+#include "provision/steps.h"
 #include "tests/contract/twin.h"
 
 /* One more function, in the group of the first GPU (0008:06:00.0). */
@@ -72,11 +73,45 @@ static void a_bridge_in_the_group_does_no_harm(void **state)
 	twin_close(&t);
 }
 
+/* ---- whole ------------------------------------------------------------------------------------------------------------------------------- */
+
+static int no_devices(struct rk_hv *hv, int tray, struct rk_arena *arena, const char ***ret_xml, size_t *ret_n, struct rk_err *err)
+{
+	(void)hv, (void)tray, (void)err;
+	*ret_xml = rk_arena_array(arena, 1, sizeof(**ret_xml));
+	*ret_n = 0;
+	return 0;
+}
+
+static void a_tray_that_lost_everything_lacks_it_and_only_a_test_driver_is_let_off(void **state)
+{
+	struct rk_hv_ops ops;
+	struct twin t;
+	const char *lack;
+
+	(void)state;
+	twin_open(&t, twin_site, false);
+	TWIN_OK(rk_tray_lacks(&t.world, 0, t.arena, &lack, err));
+	assert_null(lack);
+	real = t.world.hv->ops;
+	ops = *real;
+	ops.devices = no_devices;
+	t.world.hv->ops = &ops;
+	TWIN_OK(rk_tray_lacks(&t.world, 0, t.arena, &lack, err));
+	assert_string_equal(lack, "no PCI function 0008:06:00.0 (gpu0)");
+	t.world.site->trays[0].libvirt_uri = "test:///default";
+	TWIN_OK(rk_tray_lacks(&t.world, 0, t.arena, &lack, err));
+	assert_null(lack);
+	t.world.hv->ops = real;
+	twin_close(&t);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(a_device_that_shares_its_iommu_group_with_a_strange_one_is_refused),
 		cmocka_unit_test(a_bridge_in_the_group_does_no_harm),
+		cmocka_unit_test(a_tray_that_lost_everything_lacks_it_and_only_a_test_driver_is_let_off),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
