@@ -81,7 +81,9 @@ static int add_part(struct rk_app *app, const struct rk_staged *item, struct rk_
 
 	if (rc)
 		return rc;
-	rk_bundle_part(bundle, item->text);
+	rc = rk_bundle_part(bundle, item->text, err);
+	if (rc)
+		return rc;
 	rk_out_init(&out, parsed.command);
 	rc = rk_app_work(app, &parsed, &out, err);
 	rk_out_finish(&out);
@@ -89,12 +91,11 @@ static int add_part(struct rk_app *app, const struct rk_staged *item, struct rk_
 	return rc ? rc : rk_bundle_part_done(bundle, err);
 }
 
-/* All of them, planned one after the other on what the ones before will hold. */
-static int compose(struct rk_app *app, const struct rk_stage *stage, struct rk_bundle **ret, struct rk_err *err)
+static int try_to_compose(struct rk_app *app, const struct rk_stage *stage, struct rk_heard *heard, struct rk_bundle **ret, struct rk_err *err)
 {
 	char *command RK_CLEANUP_FREE = command_of(stage);
 	struct rk_bundle *bundle;
-	int rc = rk_bundle_begin(&app->world, command, &bundle, err);
+	int rc = rk_bundle_begin(&app->world, command, heard, &bundle, err);
 
 	if (rc)
 		return rc;
@@ -110,8 +111,24 @@ static int compose(struct rk_app *app, const struct rk_stage *stage, struct rk_b
 	return rc;
 }
 
+/* All of them, planned one after the other on what the ones before will hold. What a command needs to know of hosts is asked while the store is
+ * everybody's, and then all is planned anew. */
+static int compose(struct rk_app *app, const struct rk_stage *stage, struct rk_heard *heard, struct rk_bundle **ret, struct rk_err *err)
+{
+	for (;;) {
+		int rc = try_to_compose(app, stage, heard, ret, err);
+		if (!rc || !rk_heard_open(heard))
+			return rc;
+		rk_err_clear(err);
+		rc = rk_heard_ask(&app->world, heard, err);
+		if (rc)
+			return rc;
+	}
+}
+
 int rk_stage_diff(struct rk_call *call, struct rk_err *err)
 {
+	RK_CLEANUP_HEARD struct rk_heard *heard = rk_heard_new();
 	struct rk_app twin;
 	struct rk_bundle *bundle;
 	RK_CLEANUP_SITE struct rk_site *before = NULL;
@@ -122,7 +139,7 @@ int rk_stage_diff(struct rk_call *call, struct rk_err *err)
 		return rc;
 	rc = rk_store_snapshot(twin.world.store, &before, err);
 	if (!rc)
-		rc = compose(&twin, &call->app->stage, &bundle, err);
+		rc = compose(&twin, &call->app->stage, heard, &bundle, err);
 	if (!rc)
 		rc = rk_bundle_run(bundle, &op, err);
 	if (rc)
@@ -172,6 +189,7 @@ static void show_plan(struct rk_call *call, const struct rk_plan *plan)
 
 int rk_stage_commit(struct rk_call *call, struct rk_err *err)
 {
+	RK_CLEANUP_HEARD struct rk_heard *heard = rk_heard_new();
 	struct rk_app *app = call->app;
 	struct rk_bundle *bundle;
 	int64_t op = 0;
@@ -180,7 +198,7 @@ int rk_stage_commit(struct rk_call *call, struct rk_err *err)
 
 	call->audited = app->stage.n ? rk_arena_strdup(call->arena, command) : NULL;
 	if (!rc && app->stage.n)
-		rc = compose(app, &app->stage, &bundle, err);
+		rc = compose(app, &app->stage, heard, &bundle, err);
 	if (!rc && app->stage.n && call->dry_run) {
 		show_plan(call, rk_bundle_plan(bundle));
 		rk_bundle_drop(bundle);

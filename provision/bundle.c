@@ -9,6 +9,7 @@
 
 struct rk_bundle {
 	struct rk_world *world;
+	struct rk_heard *heard;           /* the caller's */
 	struct rk_arena *arena;
 	struct rk_plan *plan;
 	const char *command;              /* of the part that is open */
@@ -21,7 +22,7 @@ struct rk_bundle {
 	} clusters;                       /* whose outcome is looked at in the end */
 };
 
-int rk_bundle_begin(struct rk_world *world, const char *command, struct rk_bundle **ret, struct rk_err *err)
+int rk_bundle_begin(struct rk_world *world, const char *command, struct rk_heard *heard, struct rk_bundle **ret, struct rk_err *err)
 {
 	int rc = rk_world_drivers(world, err);
 
@@ -31,6 +32,7 @@ int rk_bundle_begin(struct rk_world *world, const char *command, struct rk_bundl
 		return rc;
 	struct rk_bundle *b = rk_xcalloc(1, sizeof(*b));
 	b->world = world;
+	b->heard = heard;
 	b->arena = rk_arena_new();
 	b->plan = rk_plan_new(command);
 	world->bundle = b;
@@ -68,12 +70,17 @@ const struct rk_plan *rk_bundle_plan(const struct rk_bundle *b)
 	return b->plan;
 }
 
-void rk_bundle_part(struct rk_bundle *b, const char *command)
+struct rk_heard *rk_bundle_heard(const struct rk_bundle *b)
+{
+	return b->heard;
+}
+
+int rk_bundle_part(struct rk_bundle *b, const char *command, struct rk_err *err)
 {
 	b->command = rk_arena_strdup(b->arena, command);
 	b->world->confirm_ms = 0;
 	rk_site_free(rk_steal(&b->before));
-	rk_store_snapshot(b->world->store, &b->before, NULL);
+	return rk_store_snapshot(b->world->store, &b->before, err);
 }
 
 int rk_bundle_take(struct rk_bundle *b, const struct rk_change *c, int64_t *ret_op, struct rk_err *err)
@@ -102,7 +109,7 @@ int rk_bundle_part_done(struct rk_bundle *b, struct rk_err *err)
 {
 	int rc = rk_world_refresh(b->world, err);
 
-	if (rc || !b->before)
+	if (rc)
 		return rc;
 	const char *edits = rk_edits_between(b->before, b->world->site, b->arena);
 	if (edits)

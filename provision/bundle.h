@@ -8,13 +8,16 @@
  * Every part begins with a step "op.part" whose params are those of the change. Steps of changes that cannot be undone are final: they are begun
  * when everything else of all parts is done. */
 #pragma once
+#include "provision/bundle_heard.h"
 #include "provision/op.h"
 
 struct rk_bundle;
-/* Opens the transaction against the snapshot's revision. RK_CONFLICT: the store moved on. The bundle belongs to the caller: rk_bundle_run or rk_bundle_drop. */
-int rk_bundle_begin(struct rk_world *world, const char *command, struct rk_bundle **ret, struct rk_err *err);
+/* Opens the transaction against the snapshot's revision. RK_CONFLICT: the store moved on. The bundle belongs to the caller: rk_bundle_run or rk_bundle_drop.
+ * heard: what hosts said so far, borrowed until the bundle ends; a part that fails may have left a question there (provision/bundle_heard.h). */
+int rk_bundle_begin(struct rk_world *world, const char *command, struct rk_heard *heard, struct rk_bundle **ret, struct rk_err *err);
+struct rk_heard *rk_bundle_heard(const struct rk_bundle *bundle);
 /* What is changed from here to the next part is what this command asks for. */
-void rk_bundle_part(struct rk_bundle *bundle, const char *command);
+int rk_bundle_part(struct rk_bundle *bundle, const char *command, struct rk_err *err);
 /* The part is complete: its edits of the inventory are noted. The snapshot is read anew. */
 int rk_bundle_part_done(struct rk_bundle *bundle, struct rk_err *err);
 /* The plan so far; lives as long as the bundle. */

@@ -2,6 +2,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "provision/bundle.h"
 #include "provision/cluster_impl.h"
 #include "provision/ssh.h"
 #include "provision/steps.h"
@@ -53,15 +54,34 @@ static void look_at(void *ctx, size_t i)
 		look->lacks[i] = rk_xasprintf("the tray has %s", lack);
 }
 
+/* The same by what was heard before the store was locked. All trays, so that what is not known yet is asked at once. */
+static int heard_of_trays(struct rk_world *world, const struct rk_cluster *c, struct rk_arena *arena, const char **ret, struct rk_err *err)
+{
+	const struct rk_site *site = world->site;
+	int rc = 0;
+
+	for (int i = 0; i < c->n_vms; i++) {
+		const struct rk_vm *vm = &site->vms[c->first_vm + i];
+		const char *lack = NULL;
+		if (bad_because(site, vm))
+			continue;
+		int known = rk_heard_lack(rk_bundle_heard(world->bundle), site->trays[vm->tray].name, arena, &lack, err);
+		rc = rc ? rc : known;
+		ret[i] = lack ? rk_arena_printf(arena, "the tray has %s", lack) : NULL;
+	}
+	return rc;
+}
+
 /* *ret: per VM of the cluster why its tray is not whole, or NULL. */
 static int look_at_trays(struct rk_world *world, const struct rk_cluster *c, struct rk_arena *arena, const char ***ret, struct rk_err *err)
 {
 	size_t n = (size_t)c->n_vms;
 	char **lacks RK_CLEANUP_FREE = rk_xcalloc(n + 1, sizeof(*lacks));
 	struct look look = { world, c, lacks };
-	int rc = rk_world_drivers(world, err);
-
 	*ret = rk_arena_array(arena, n, sizeof(**ret));
+	if (world->bundle)
+		return heard_of_trays(world, c, arena, *ret, err);
+	int rc = rk_world_drivers(world, err);
 	if (rc)
 		return rc;
 	rk_fanout(n, world->jobs, look_at, &look);

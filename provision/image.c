@@ -13,6 +13,7 @@
 #include "inventory/base/digest.h"
 #include "inventory/base/file.h"
 #include "inventory/site_values.h"
+#include "provision/bundle.h"
 #include "provision/ssh.h"
 #include "vmspec/image_file.h"
 
@@ -323,7 +324,9 @@ int rk_image_add(struct rk_world *world, const struct rk_image_add *request, str
 	if (!rc && request->path)
 		rc = open_file(request->path, &f, err);
 	if (!rc)
-		rc = request->path ? put_on_trays(world, request, &f, arena, ret, err) : rk_image_volume(world, request, arena, ret, err);
+		rc = request->path   ? put_on_trays(world, request, &f, arena, ret, err)
+		     : world->bundle ? rk_heard_volume(rk_bundle_heard(world->bundle), world, request, arena, ret, err)
+				     : rk_image_volume(world, request, arena, ret, err);
 	if (f.fd >= 0)
 		close(f.fd);
 	return rc || request->dry_run ? rc : write_down(world, &ret->image, err);

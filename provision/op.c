@@ -115,8 +115,9 @@ static int undo_all(struct rk_run *r, const char *state, int want_rc, struct rk_
 	if (rc)
 		return rc;
 	if (r->failed || r->ended < r->n) {
+		bool same = rk_streq(why.message, r->err.message);
 		rc = leave_resumable(r, err);
-		if (why.message)
+		if (why.message && !same)
 			rk_err_detail(err, "it was being taken back because of this: %s", why.message);
 		return rc;
 	}

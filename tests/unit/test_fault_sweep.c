@@ -65,9 +65,10 @@ static int act_delete(struct rk_world *world, struct rk_arena *arena, int64_t *o
 static int change_in_bundle(struct rk_bundle *bundle, struct rk_world *world, struct rk_arena *arena, int part, struct rk_err *err)
 {
 	int64_t op;
-	int rc = 0;
+	int rc = rk_bundle_part(bundle, "part", err);
 
-	rk_bundle_part(bundle, "part");
+	if (rc)
+		return rc;
 	switch (part) {
 	case 0: rc = rk_cluster_resize(world, "a", 1, false, &op, err); break;
 	case 1: rc = rk_cluster_create(world, spec_of(arena, "b", "t", 1, 1, false), &op, err); break;
@@ -79,8 +80,9 @@ static int change_in_bundle(struct rk_bundle *bundle, struct rk_world *world, st
 
 static int commit(struct rk_world *world, struct rk_arena *arena, const int *parts, size_t n, int64_t *op, struct rk_err *err)
 {
+	RK_CLEANUP_HEARD struct rk_heard *heard = rk_heard_new();
 	struct rk_bundle *bundle;
-	int rc = rk_bundle_begin(world, "commit", &bundle, err);
+	int rc = rk_bundle_begin(world, "commit", heard, &bundle, err);
 
 	if (rc)
 		return rc;
