@@ -421,6 +421,83 @@ static void a_host_without_infiniband_is_asked_the_slow_way(void **state)
 	assert_false(ports[0].known);
 }
 
+/* ---- a library of our own ----------------------------------------------------------------------------------------------------------- */
+
+/* Two HCAs, at the ports 1 and 2 of the first hop, with GUIDs 0x11 and 0x22 and tables of two blocks. The first blocks are answered before the second
+ * ones. FAKE=refuses: each HCA refuses its first block, in its own way. FAKE=silent: nobody answers for tables. */
+static const char umad_source[] =
+	"#include <errno.h>\n#include <stdint.h>\n#include <stdlib.h>\n#include <string.h>\n"
+	"enum { HEAD = 64, MAD = 256, MOST = 64 };\n"
+	"static uint8_t sent[MOST][MAD]; static int n; static long mask;\n"
+	"int umad_init(void) { return 0; }\n"
+	"int umad_open_port(const char *device, int port) { (void)device; return port; }\n"
+	"int umad_register(int port, int class, int version, uint8_t rmpp, long *methods) { (void)class; (void)version; (void)rmpp; (void)methods; return port; }\n"
+	"int umad_set_addr(void *packet, int lid, int qp, int sl, int qkey) { (void)packet; (void)lid; (void)qp; (void)sl; return qkey; }\n"
+	"int umad_status(void *packet) { (void)packet; return 0; }\n"
+	"size_t umad_size(void) { return HEAD; }\n"
+	"void *umad_get_mad(void *packet) { return (char *)packet + HEAD; }\n"
+	"int umad_send(int port, int agent, void *packet, int length, int ms, int retries)\n"
+	"{ (void)agent; (void)ms; (void)retries; memcpy(sent[n++ % MOST], (char *)packet + HEAD, (size_t)length); return port; }\n"
+	"static int is(const char *word) { return getenv(\"FAKE\") && strcmp(getenv(\"FAKE\"), word) == 0; }\n"
+	"static int next(void)\n"
+	"{\n"
+	" for (int block = 0; block < 2; block++)\n"
+	"  for (int i = 0; i < n; i++)\n"
+	"   if (!(mask >> i & 1) && sent[i][23] == block && !(is(\"silent\") && sent[i][17] == 0x16)) { mask |= 1L << i; return i; }\n"
+	" return -1;\n"
+	"}\n"
+	"int umad_recv(int port, void *packet, int *length, int ms)\n"
+	"{\n"
+	" int i = next(); uint8_t *mad = (uint8_t *)packet + HEAD;\n"
+	" (void)ms; (void)length;\n"
+	" if (i < 0) { errno = ETIMEDOUT; return -1; }\n"
+	" memcpy(mad, sent[i], MAD);\n"
+	" if (mad[17] == 0x11) { mad[64 + 2] = 1; mad[64 + 3] = 1; mad[64 + 19] = mad[64 + 27] = (uint8_t)(0x11 * mad[129]); mad[64 + 29] = 64; }\n"
+	" else if (is(\"refuses\") && !mad[23]) mad[5] = (uint8_t)(0x0c * mad[129]);\n"
+	" else mad[64] = 0x7f, mad[65] = 0xff;\n"
+	" return port;\n"
+	"}\n";
+
+/* What the program says of both HCAs with that library. */
+static char *read_with(struct host *h, const char *fake)
+{
+	char *source RK_CLEANUP_FREE = rk_xasprintf("%s/umad.c", h->folder), *program RK_CLEANUP_FREE = realpath("build/gen/ib_pkeys", NULL);
+	char *command RK_CLEANUP_FREE = rk_xasprintf("unset LD_PRELOAD; cc -shared -fPIC -o libibumad.so.3 umad.c && FAKE=%s LD_LIBRARY_PATH=. timeout 20 '%s' N 11:0.1 22:0.2",
+						     fake, program ? program : "");
+	struct rk_ssh_result r = { .status = -1 };
+
+	if (!program || access("/usr/bin/cc", X_OK) != 0)
+		skip();
+	assert_int_equal(rk_file_write(source, umad_source, strlen(umad_source), 0644, NULL), 0);
+	run_here(h, (const char *[]){ "sh", "-c", command, NULL }, NULL, 0, &r);
+	if (r.status != 0)
+		fail_msg("exit code %d: %s%s", r.status, rk_str_text(&r.out), rk_str_text(&r.err));
+	char *said = rk_xstrdup(rk_str_text(&r.out));
+	rk_ssh_result_clear(&r);
+	return said;
+}
+
+static void the_program_tells_of_both_ports(void **state)
+{
+	char *said RK_CLEANUP_FREE = read_with(*state, "well");
+
+	assert_string_equal(said, "N 1\ntable 0000000000000011 0.1 64 7fff 7fff\ntable 0000000000000022 0.2 64 7fff 7fff\nN end 2\n");
+}
+
+static void a_fabric_that_falls_silent_ends_the_program(void **state)
+{
+	char *said RK_CLEANUP_FREE = read_with(*state, "silent");
+
+	assert_string_equal(said, "N 1\nunread 0000000000000011 no answer\nunread 0000000000000022 no answer\nN end 0\n");
+}
+
+static void each_port_has_its_own_reason(void **state)
+{
+	char *said RK_CLEANUP_FREE = read_with(*state, "refuses");
+
+	assert_string_equal(said, "N 1\nunread 0000000000000011 refused with status 0x000c\nunread 0000000000000022 refused with status 0x0018\nN end 0\n");
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -434,6 +511,9 @@ int main(void)
 		cmocka_unit_test_setup_teardown(a_lost_link_is_down_and_a_silent_port_unknown, start, stop),
 		cmocka_unit_test_setup_teardown(a_host_that_runs_no_foreign_program_builds_it, start, stop),
 		cmocka_unit_test_setup_teardown(a_host_without_infiniband_is_asked_the_slow_way, start, stop),
+		cmocka_unit_test_setup_teardown(the_program_tells_of_both_ports, start, stop),
+		cmocka_unit_test_setup_teardown(a_fabric_that_falls_silent_ends_the_program, start, stop),
+		cmocka_unit_test_setup_teardown(each_port_has_its_own_reason, start, stop),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -53,7 +53,7 @@ struct table {
 	uint64_t guid;                     /* of the port */
 	struct route route;
 	uint16_t cap, left;                /* entries; blocks not here yet */
-	const char *why;                   /* a block did not come */
+	char why[32];                      /* of the first block that did not come; "" none */
 	uint16_t *words;
 };
 struct request {
@@ -229,7 +229,7 @@ static void tell_route(const struct route *route)
 
 static void tell_table(const struct table *t)
 {
-	if (t->why) {
+	if (*t->why) {
 		printf("unread %016llx %s\n", (unsigned long long)t->guid, t->why);
 		return;
 	}
@@ -247,8 +247,8 @@ static void take_block(const struct request *q, const uint8_t *data, const char 
 {
 	struct table *t = &r.tables[q->owner];
 
-	if (why)
-		t->why = why;
+	if (why && !*t->why)
+		snprintf(t->why, sizeof(t->why), "%s", why);
 	for (unsigned i = 0; data && i < BLOCK && q->modifier * BLOCK + i < t->cap; i++)
 		t->words[q->modifier * BLOCK + i] = (uint16_t)get_be(data + 2 * i, 2);
 	if (--t->left > 0)
@@ -281,7 +281,7 @@ static void new_port(uint64_t guid, uint16_t cap, const struct route *route)
 	put(&r.ports, guid, r.n_tables);
 	r.tables = grow(r.tables, (size_t)r.n_tables, &size, sizeof(*r.tables));
 	struct table *t = &r.tables[r.n_tables];
-	*t = (struct table){ guid, *route, cap, (uint16_t)((cap + BLOCK - 1) / BLOCK), NULL, calloc(cap, sizeof(*t->words)) };
+	*t = (struct table){ guid, *route, cap, (uint16_t)((cap + BLOCK - 1) / BLOCK), "", calloc(cap, sizeof(*t->words)) };
 	if (!cap || cap > CAP_MAX || !t->words) {
 		printf("unread %016llx a table of %u entries\n", (unsigned long long)guid, cap);
 		free(t->words);
@@ -363,7 +363,7 @@ static void take_port(const struct request *q, const uint8_t *data)
 
 static void take_answer(int failed, const uint8_t *mad)
 {
-	static char reason[64];
+	char reason[32];
 	uint32_t id = (uint32_t)get_be(mad + 12, 4), slot = id & 0xff;
 	unsigned status = (unsigned)get_be(mad + 4, 2) & 0x7fff;
 
@@ -447,12 +447,16 @@ static void fill_window(void)
 	}
 }
 
-/* Whatever is still in flight or was never sent is not known. */
+/* Whatever is still in flight or was never sent is not known; what comes of it later is nothing. */
 static void give_up(const char *why)
 {
-	for (int slot = 0; slot < WINDOW; slot++)
-		if (r.sequence[slot])
-			missed(&r.flight[slot], why);
+	for (int slot = 0; slot < WINDOW; slot++) {
+		if (!r.sequence[slot])
+			continue;
+		r.sequence[slot] = 0;
+		r.in_flight--;
+		missed(&r.flight[slot], why);
+	}
 	while (r.sent < r.queued) {
 		struct request q = r.queue[r.sent++];
 		missed(&q, why);
