@@ -75,7 +75,7 @@ int rk_lv_failed(struct rk_libvirt *lv, int tray, const char *what, struct rk_er
 {
 	virErrorPtr error = virGetLastError();
 	struct rk_str text RK_CLEANUP_STR = RK_STR_INIT;
-	const char *message = error && error->message ? error->message : "no reason given";
+	const char *message = error && error->message ? error->message : "libvirt tells of no error, but it was not done";
 	int class = RK_FAILED;
 
 	for (size_t i = 0; error && i < RK_ARRAY_SIZE(classes); i++)

@@ -88,23 +88,27 @@ int rk_lv_define(struct rk_hv *hv, int tray, const char *xml, struct rk_arena *a
 	return rk_lv_leave(hv, tray, rc);
 }
 
-/* Runs act on the named domain. absent_rc is what an absent domain means. */
-static int on_domain(struct rk_hv *hv, int tray, const char *name, const char *what, int absent_rc, int (*act)(struct rk_libvirt *, virDomainPtr),
-		     struct rk_err *err)
+struct act {                              /* on a domain, as it is told */
+	struct rk_libvirt *lv;
+	int tray;
+	const char *what;
+};
+
+/* Runs it on the named domain. absent_rc is what an absent domain means. */
+static int on_domain(struct rk_hv *hv, int tray, const char *name, const char *what, int absent_rc,
+		     int (*run)(const struct act *act, virDomainPtr domain, struct rk_err *err), struct rk_err *err)
 {
-	struct rk_libvirt *lv = (struct rk_libvirt *)hv;
+	const struct act act = { (struct rk_libvirt *)hv, tray, what };
 	virConnectPtr conn;
 	int rc = rk_lv_enter(hv, tray, true, &conn, err);
 
 	if (rc != 0)
 		return rc;
-	rk_lv_trace(lv, tray, what, name);
+	rk_lv_trace(act.lv, tray, what, name);
 	virDomainPtr domain RK_LV_CLEANUP_DOMAIN = virDomainLookupByName(conn, name);
 	if (!domain && rk_lv_last_is(VIR_ERR_NO_DOMAIN))
 		return rk_lv_leave(hv, tray, absent_rc ? rk_err_set(err, absent_rc, "tray \"%s\": there is no domain \"%s\"", hv->site->trays[tray].name, name) : 0);
-	if (!domain || act(lv, domain) != 0)
-		rc = rk_lv_failed(lv, tray, what, err);
-	return rk_lv_leave(hv, tray, rc);
+	return rk_lv_leave(hv, tray, domain ? run(&act, domain, err) : rk_lv_failed(act.lv, tray, what, err));
 }
 
 static bool dead(virDomainPtr domain)
@@ -116,49 +120,58 @@ static bool dead(virDomainPtr domain)
 	return state == VIR_DOMAIN_SHUTOFF;
 }
 
-static int act_start(struct rk_libvirt *lv, virDomainPtr domain)
+static int act_start(const struct act *act, virDomainPtr domain, struct rk_err *err)
 {
-	(void)lv;
-	return virDomainIsActive(domain) == 1 ? 0 : virDomainCreate(domain);
+	return virDomainIsActive(domain) == 1 || virDomainCreate(domain) == 0 ? 0 : rk_lv_failed(act->lv, act->tray, act->what, err);
 }
 
-static int act_shutdown(struct rk_libvirt *lv, virDomainPtr domain)
+static int act_shutdown(const struct act *act, virDomainPtr domain, struct rk_err *err)
 {
-	(void)lv;
-	return dead(domain) ? 0 : virDomainShutdown(domain);
+	return dead(domain) || virDomainShutdown(domain) == 0 ? 0 : rk_lv_failed(act->lv, act->tray, act->what, err);
 }
 
 /* libvirt itself waits up to 64 s for a guest with 12 host devices; then the death is looked for, not believed. */
-static int act_destroy(struct rk_libvirt *lv, virDomainPtr domain)
+static int act_destroy(const struct act *act, virDomainPtr domain, struct rk_err *err)
 {
+	struct rk_err why RK_CLEANUP_ERR = RK_ERR_INIT;
+
 	if (dead(domain))
 		return 0;
-	int rc = virDomainDestroy(domain);
-	if (rc != 0 && !rk_lv_last_is(VIR_ERR_OPERATION_INVALID) && !rk_lv_last_is(VIR_ERR_NO_DOMAIN))
-		return dead(domain) ? 0 : rc;
+	if (virDomainDestroy(domain) != 0 && !rk_lv_last_is(VIR_ERR_OPERATION_INVALID) && !rk_lv_last_is(VIR_ERR_NO_DOMAIN)) {
+		int rc = rk_lv_failed(act->lv, act->tray, act->what, &why);
+		if (dead(domain))
+			return 0;
+		rk_err_move(err, &why);
+		return rc;
+	}
 	for (int waited = 0; waited <= DESTROY_MS; waited += 250) {
 		if (dead(domain))
 			return 0;
-		rk_clock_sleep_ms(lv->env.clock, 250);
+		rk_clock_sleep_ms(act->lv->env.clock, 250);
 	}
-	return -1;
+	return rk_err_set(err, RK_FAILED, "tray \"%s\": %s: it is still there after %d s", act->lv->hv.site->trays[act->tray].name, act->what, DESTROY_MS / 1000);
 }
 
-static int act_undefine(struct rk_libvirt *lv, virDomainPtr domain)
+/* Older daemons and drivers refuse flags that they do not know. */
+static bool flags_refused(void)
 {
-	/* Older daemons and drivers refuse flags they do not know: from the most thorough to the plain form. */
+	return rk_lv_last_is(VIR_ERR_INVALID_ARG) || rk_lv_last_is(VIR_ERR_ARGUMENT_UNSUPPORTED) || rk_lv_last_is(VIR_ERR_NO_SUPPORT);
+}
+
+static int act_undefine(const struct act *act, virDomainPtr domain, struct rk_err *err)
+{
+	/* From the most thorough to the plain form. */
 	static const unsigned int flags[] = {
 		VIR_DOMAIN_UNDEFINE_NVRAM | VIR_DOMAIN_UNDEFINE_MANAGED_SAVE | VIR_DOMAIN_UNDEFINE_SNAPSHOTS_METADATA | VIR_DOMAIN_UNDEFINE_CHECKPOINTS_METADATA,
 		VIR_DOMAIN_UNDEFINE_NVRAM | VIR_DOMAIN_UNDEFINE_MANAGED_SAVE | VIR_DOMAIN_UNDEFINE_SNAPSHOTS_METADATA,
 		VIR_DOMAIN_UNDEFINE_NVRAM,
 		0,
 	};
+	int rc = -1;
 
-	(void)lv;
-	for (size_t i = 0; i < RK_ARRAY_SIZE(flags); i++)
-		if (virDomainUndefineFlags(domain, flags[i]) == 0 || rk_lv_last_is(VIR_ERR_NO_DOMAIN))
-			return 0;
-	return -1;
+	for (size_t i = 0; rc != 0 && i < RK_ARRAY_SIZE(flags) && (i == 0 || flags_refused()); i++)
+		rc = virDomainUndefineFlags(domain, flags[i]);
+	return rc == 0 || rk_lv_last_is(VIR_ERR_NO_DOMAIN) ? 0 : rk_lv_failed(act->lv, act->tray, act->what, err);
 }
 
 int rk_lv_start(struct rk_hv *hv, int tray, const char *name, struct rk_err *err)

@@ -27,18 +27,23 @@ int rk_lv_enter(struct rk_hv *hv, int tray, bool changes, virConnectPtr *ret, st
 int rk_lv_leave(struct rk_hv *hv, int tray, int rc);
 /* libvirt's own test driver is in this process: it knows no flags on opening, and would read the whole schema again for each domain. */
 bool rk_lv_is_test(const char *uri);
-/* The thread's last libvirt error as one of ours. */
+/* The thread's last libvirt error as one of ours. Every call to libvirt, a free too, forgets the one before. */
 int rk_lv_failed(struct rk_libvirt *lv, int tray, const char *what, struct rk_err *err);
 bool rk_lv_last_is(int code);
 void rk_lv_trace(struct rk_libvirt *lv, int tray, const char *what, const char *text);
 
 /* Storage (hv_libvirt_volume.c). */
-/* The pool, active and with a fresh listing: volumes may have come or gone behind libvirt's back. */
-virStoragePoolPtr rk_lv_open_pool(virConnectPtr conn, const char *name);
+/* The pool, active and with a fresh listing: volumes may have come or gone behind libvirt's back. The caller frees it. */
+int rk_lv_open_pool(struct rk_libvirt *lv, int tray, virConnectPtr conn, const char *name, virStoragePoolPtr *ret, struct rk_err *err);
 /* Bytes of the file behind a volume, whatever disk it describes; 0 when they cannot be read. */
 uint64_t rk_lv_physical_bytes(virStorageVolPtr volume);
-/* Ends a transfer that went so far with rc: only a finished stream is data on the host. stream may be NULL. Returns the transfer's rc. */
-int rk_lv_end_stream(virStreamPtr stream, int rc);
+struct rk_lv_source {                     /* of bytes that are sent */
+	const char *data;                 /* NULL: the file */
+	int fd;
+};
+/* Bytes [offset, offset + n) of the source into the volume, at the same place (hv_libvirt_upload.c). what: says what is being done. */
+int rk_lv_send(struct rk_libvirt *lv, int tray, virStorageVolPtr volume, const struct rk_lv_source *from, uint64_t offset, uint64_t n, const char *what,
+	       struct rk_err *err);
 
 /* What provision/hv.h asks for, by file: hv_libvirt_host.c, hv_libvirt_domain.c, hv_libvirt_volume.c, hv_libvirt_upload.c. */
 int rk_lv_probe(struct rk_hv *hv, int tray, struct rk_arena *arena, struct rk_hostcaps *ret, struct rk_err *err);

@@ -5,19 +5,15 @@
 #include "provision/drivers/hv_libvirt_impl.h"
 #include "provision/drivers/volume_xml.h"
 
-enum { PIECE = 64 << 10 };
-
-virStoragePoolPtr rk_lv_open_pool(virConnectPtr conn, const char *name)
+int rk_lv_open_pool(struct rk_libvirt *lv, int tray, virConnectPtr conn, const char *name, virStoragePoolPtr *ret, struct rk_err *err)
 {
-	virStoragePoolPtr pool = virStoragePoolLookupByName(conn, name);
+	virStoragePoolPtr pool RK_LV_CLEANUP_POOL = virStoragePoolLookupByName(conn, name);
 
-	if (pool && virStoragePoolIsActive(pool) == 0 && virStoragePoolCreate(pool, 0) != 0) {
-		virStoragePoolFree(pool);
-		return NULL;
-	}
-	if (pool)
-		virStoragePoolRefresh(pool, 0);
-	return pool;
+	if (!pool || (virStoragePoolIsActive(pool) == 0 && virStoragePoolCreate(pool, 0) != 0))
+		return rk_lv_failed(lv, tray, "opening the storage pool", err);
+	virStoragePoolRefresh(pool, 0);
+	*ret = rk_steal(&pool);
+	return 0;
 }
 
 uint64_t rk_lv_physical_bytes(virStorageVolPtr volume)
@@ -38,9 +34,9 @@ int rk_lv_volume_get(struct rk_hv *hv, int tray, const char *pool_name, const ch
 	if (rc != 0)
 		return rc;
 	*ret = (struct rk_hv_volume){ 0 };
-	virStoragePoolPtr pool RK_LV_CLEANUP_POOL = rk_lv_open_pool(conn, pool_name);
-	if (!pool)
-		return rk_lv_leave(hv, tray, rk_lv_failed(lv, tray, "opening the storage pool", err));
+	virStoragePoolPtr pool RK_LV_CLEANUP_POOL = NULL;
+	if ((rc = rk_lv_open_pool(lv, tray, conn, pool_name, &pool, err)) != 0)
+		return rk_lv_leave(hv, tray, rc);
 	virStorageVolPtr volume RK_LV_CLEANUP_VOLUME = virStorageVolLookupByName(pool, name);
 	if (!volume)
 		return rk_lv_leave(hv, tray, rk_lv_last_is(VIR_ERR_NO_STORAGE_VOL) ? 0 : rk_lv_failed(lv, tray, "looking for a volume", err));
@@ -60,8 +56,10 @@ int rk_lv_volume_list(struct rk_hv *hv, int tray, const char *pool_name, struct 
 
 	if (rc != 0)
 		return rc;
-	virStoragePoolPtr pool RK_LV_CLEANUP_POOL = rk_lv_open_pool(conn, pool_name);
-	int n = pool ? virStoragePoolListAllVolumes(pool, &all, 0) : -1;
+	virStoragePoolPtr pool RK_LV_CLEANUP_POOL = NULL;
+	if ((rc = rk_lv_open_pool(lv, tray, conn, pool_name, &pool, err)) != 0)
+		return rk_lv_leave(hv, tray, rc);
+	int n = virStoragePoolListAllVolumes(pool, &all, 0);
 	if (n < 0)
 		return rk_lv_leave(hv, tray, rk_lv_failed(lv, tray, "listing the volumes", err));
 	const char **names = rk_arena_array(arena, n ? (size_t)n : 1, sizeof(*names));
@@ -90,11 +88,13 @@ static int find_backing(struct rk_libvirt *lv, int tray, virConnectPtr conn, con
 	if (!slash || slash == where || !slash[1])
 		return rk_err_set(err, RK_INVALID, "image volume \"%s\" is not \"pool/volume\"", where);
 	char *pool_name RK_CLEANUP_FREE = rk_xstrndup(where, (size_t)(slash - where));
-	virStoragePoolPtr pool RK_LV_CLEANUP_POOL = rk_lv_open_pool(conn, pool_name);
+	virStoragePoolPtr pool RK_LV_CLEANUP_POOL = NULL;
+	int rc = rk_lv_open_pool(lv, tray, conn, pool_name, &pool, err);
 	virStorageVolPtr volume RK_LV_CLEANUP_VOLUME = pool ? virStorageVolLookupByName(pool, slash + 1) : NULL;
 	char *xml RK_CLEANUP_FREE = volume ? virStorageVolGetXMLDesc(volume, 0) : NULL;
-	if (!xml || virStorageVolGetInfo(volume, &info) != 0) {
-		int rc = rk_lv_failed(lv, tray, "opening the image", err);
+	if (rc == 0 && (!xml || virStorageVolGetInfo(volume, &info) != 0))
+		rc = rk_lv_failed(lv, tray, "opening the image", err);
+	if (rc) {
 		rk_err_hint(err, "the image \"%s\" must be in the storage pool of the tray", where);
 		return rc;
 	}
@@ -120,9 +120,9 @@ int rk_lv_volume_overlay(struct rk_hv *hv, int tray, const char *pool_name, cons
 		return rk_lv_leave(hv, tray, rc);
 	char *path RK_CLEANUP_FREE = base.path;
 	rk_volume_xml(&xml, name, base.bytes, "qcow2", path, base.format);
-	virStoragePoolPtr pool RK_LV_CLEANUP_POOL = rk_lv_open_pool(conn, pool_name);
-	if (!pool)
-		return rk_lv_leave(hv, tray, rk_lv_failed(lv, tray, "opening the storage pool", err));
+	virStoragePoolPtr pool RK_LV_CLEANUP_POOL = NULL;
+	if ((rc = rk_lv_open_pool(lv, tray, conn, pool_name, &pool, err)) != 0)
+		return rk_lv_leave(hv, tray, rc);
 	rk_lv_trace(lv, tray, "volume create", rk_str_text(&xml));
 	virStorageVolPtr volume RK_LV_CLEANUP_VOLUME = virStorageVolCreateXML(pool, rk_str_text(&xml), 0);
 	if (!volume)
@@ -131,49 +131,24 @@ int rk_lv_volume_overlay(struct rk_hv *hv, int tray, const char *pool_name, cons
 	return rk_lv_leave(hv, tray, rc);
 }
 
-int rk_lv_end_stream(virStreamPtr stream, int rc)
-{
-	if (!stream)
-		return rc;
-	if (rc == 0)
-		rc = virStreamFinish(stream);
-	else
-		virStreamAbort(stream);
-	virStreamFree(stream);
-	return rc;
-}
-
-static int upload(virConnectPtr conn, virStorageVolPtr volume, const char *data, size_t len)
-{
-	virStreamPtr stream = virStreamNew(conn, 0);
-	int rc = stream ? virStorageVolUpload(volume, stream, 0, len, 0) : -1;
-
-	for (size_t sent = 0; rc == 0 && sent < len;) {
-		int n = virStreamSend(stream, data + sent, len - sent < PIECE ? len - sent : PIECE);
-		if (n < 0)
-			rc = -1;
-		else
-			sent += (size_t)n;
-	}
-	return rk_lv_end_stream(stream, rc);
-}
-
 int rk_lv_volume_put(struct rk_hv *hv, int tray, const char *pool_name, const char *name, const void *data, size_t len, struct rk_err *err)
 {
+	static const char what[] = "uploading a volume";
 	struct rk_libvirt *lv = (struct rk_libvirt *)hv;
+	const struct rk_lv_source from = { .data = data };
 	struct rk_str xml RK_CLEANUP_STR = RK_STR_INIT;
 	virConnectPtr conn;
 	int rc = rk_lv_enter(hv, tray, true, &conn, err);
 
 	if (rc != 0)
 		return rc;
-	virStoragePoolPtr pool RK_LV_CLEANUP_POOL = rk_lv_open_pool(conn, pool_name);
-	if (!pool)
-		return rk_lv_leave(hv, tray, rk_lv_failed(lv, tray, "opening the storage pool", err));
+	virStoragePoolPtr pool RK_LV_CLEANUP_POOL = NULL;
+	if ((rc = rk_lv_open_pool(lv, tray, conn, pool_name, &pool, err)) != 0)
+		return rk_lv_leave(hv, tray, rc);
 	virStorageVolPtr old RK_LV_CLEANUP_VOLUME = virStorageVolLookupByName(pool, name);
 	if (old && rk_lv_physical_bytes(old) == len) {
 		rk_lv_trace(lv, tray, "volume upload in place", name);
-		return rk_lv_leave(hv, tray, upload(conn, old, data, len) != 0 ? rk_lv_failed(lv, tray, "uploading a volume", err) : 0);
+		return rk_lv_leave(hv, tray, rk_lv_send(lv, tray, old, &from, 0, len, what, err));
 	}
 	if (old && virStorageVolDelete(old, 0) != 0 && !rk_lv_last_is(VIR_ERR_NO_STORAGE_VOL))
 		return rk_lv_leave(hv, tray, rk_lv_failed(lv, tray, "replacing a volume", err));
@@ -182,10 +157,9 @@ int rk_lv_volume_put(struct rk_hv *hv, int tray, const char *pool_name, const ch
 	virStorageVolPtr volume RK_LV_CLEANUP_VOLUME = virStorageVolCreateXML(pool, rk_str_text(&xml), 0);
 	if (!volume)
 		return rk_lv_leave(hv, tray, rk_lv_failed(lv, tray, "creating a volume", err));
-	if (upload(conn, volume, data, len) != 0) {
-		rc = rk_lv_failed(lv, tray, "uploading a volume", err);
+	rc = rk_lv_send(lv, tray, volume, &from, 0, len, what, err);
+	if (rc)
 		virStorageVolDelete(volume, 0); /* half a seed must not look like one */
-	}
 	return rk_lv_leave(hv, tray, rc);
 }
 
@@ -197,9 +171,9 @@ int rk_lv_volume_delete(struct rk_hv *hv, int tray, const char *pool_name, const
 
 	if (rc != 0)
 		return rc;
-	virStoragePoolPtr pool RK_LV_CLEANUP_POOL = rk_lv_open_pool(conn, pool_name);
-	if (!pool)
-		return rk_lv_leave(hv, tray, rk_lv_failed(lv, tray, "opening the storage pool", err));
+	virStoragePoolPtr pool RK_LV_CLEANUP_POOL = NULL;
+	if ((rc = rk_lv_open_pool(lv, tray, conn, pool_name, &pool, err)) != 0)
+		return rk_lv_leave(hv, tray, rc);
 	rk_lv_trace(lv, tray, "volume delete", name);
 	virStorageVolPtr volume RK_LV_CLEANUP_VOLUME = virStorageVolLookupByName(pool, name);
 	if (!volume ? !rk_lv_last_is(VIR_ERR_NO_STORAGE_VOL) : virStorageVolDelete(volume, 0) != 0 && !rk_lv_last_is(VIR_ERR_NO_STORAGE_VOL))

@@ -400,6 +400,63 @@ static void an_old_libvirt_refuses_the_full_form_and_racksh_says_so_first(void *
 	assert_non_null(strstr(theirs.message, "defining the domain"));
 }
 
+/* ---- what went wrong ------------------------------------------------------------------------------------------------------------------ */
+
+static bool no_progress(void *ctx, uint64_t done)
+{
+	(void)ctx, (void)done;
+	return true;
+}
+
+static void a_pool_that_does_not_start_is_told_with_the_reason(void **state)
+{
+	RK_CLEANUP_ERR struct rk_err gone = RK_ERR_INIT;
+	struct fixture *f = *state;
+	const char *target = rk_arena_printf(f->arena, "%s/none", f->daemon.home);
+	struct rk_hv_volume volume;
+
+	if (!f->daemon.made)
+		skip();
+	open_world(f);
+	assert_int_equal(run((const char *const[]){ "virsh", "-q", "-c", f->daemon.uri, "pool-define-as", "gone", "dir", "--target", target, NULL }), 0);
+	assert_int_not_equal(f->world.hv->ops->volume_get(f->world.hv, 0, "gone", "x", f->arena, &volume, &gone), 0);
+	if (!strstr(gone.message, target))
+		fail_msg("%s", gone.message);
+}
+
+static void a_file_that_shrinks_while_it_is_sent_is_told(void **state)
+{
+	RK_CLEANUP_ERR struct rk_err shrunk = RK_ERR_INIT;
+	struct fixture *f = *state;
+
+	if (!f->daemon.made)
+		skip();
+	open_world(f);
+	assert_int_equal(rk_file_write(f->kernel, "short", 5, 0644, NULL), 0);
+	const struct rk_hv_upload up = { .fd = open(f->kernel, O_RDONLY | O_CLOEXEC), .bytes = MIB, .progress = no_progress };
+	assert_int_equal(f->world.hv->ops->volume_upload(f->world.hv, 0, "default", "short.raw", &up, &shrunk), RK_FAILED);
+	close(up.fd);
+	if (!strstr(shrunk.message, "it is shorter than it was"))
+		fail_msg("%s", shrunk.message);
+	OK(f->world.hv->ops->volume_delete(f->world.hv, 0, "default", "short.raw", err));
+}
+
+/* libvirt's own test driver has volumes, but takes no bytes for them. */
+static void a_transfer_that_fails_is_told_with_the_reason(void **state)
+{
+	RK_CLEANUP_ERR struct rk_err put = RK_ERR_INIT;
+	struct rk_site *site RK_CLEANUP_SITE = site_of("test:///default");
+	const struct rk_driver_env env = { .site = site };
+	struct rk_hv *hv;
+
+	(void)state;
+	OK(rk_hv_libvirt(&env, &hv, err));
+	assert_int_equal(hv->ops->volume_put(hv, 0, "default-pool", "x", "bytes", 5, &put), RK_INVALID);
+	if (!strstr(put.message, "uploading a volume") || !strstr(put.message, "not supported"))
+		fail_msg("%s", put.message);
+	hv->ops->free(hv);
+}
+
 #define WITH_WORLD(test) cmocka_unit_test_teardown(test, close_world)
 
 int main(void)
@@ -408,6 +465,9 @@ int main(void)
 		WITH_WORLD(a_guest_boots_from_an_overlay_on_an_uploaded_image),
 		WITH_WORLD(a_guest_of_aarch64_boots_its_kernel),
 		WITH_WORLD(an_old_libvirt_refuses_the_full_form_and_racksh_says_so_first),
+		WITH_WORLD(a_pool_that_does_not_start_is_told_with_the_reason),
+		WITH_WORLD(a_file_that_shrinks_while_it_is_sent_is_told),
+		cmocka_unit_test(a_transfer_that_fails_is_told_with_the_reason),
 	};
 
 	return cmocka_run_group_tests(tests, set_up, tear_down);
