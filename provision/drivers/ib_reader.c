@@ -21,7 +21,7 @@ static const char reader_script[] =
 	"umask 077\n"
 	"d=$(mktemp -d) || no 'no folder for a program'\n"
 	"trap 'rm -rf \"$d\"' EXIT\n"
-	"trap 'exit 1' HUP INT TERM\n"
+	"trap 'exit 1' HUP INT TERM PIPE\n"
 	"cat > \"$d/$way\" || no 'no room for a program'\n"
 	"case $way in\n"
 	"source) cc -O2 -x c -o \"$d/program\" \"$d/source\" -ldl 2>\"$d/why\" || no \"it cannot be built: $(head -n 1 \"$d/why\")\" ;;\n"

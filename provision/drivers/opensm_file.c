@@ -28,6 +28,7 @@ static const char write_script[] =
 	"sum() { sha256sum < \"$1\" | cut -d' ' -f1; }\n"
 	"umask 077\n"
 	"trap 'rm -f \"$t\"' EXIT\n"
+	"trap 'exit 1' HUP INT TERM PIPE\n"
 	"if [ \"$old\" != \"$new\" ]; then\n"
 	" cat > \"$t\" || say write\n"
 	" [ \"$(sum \"$t\")\" = \"$new\" ] || say short\n"

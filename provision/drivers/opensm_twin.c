@@ -23,7 +23,7 @@ static const char twin_script[] =
 	"umask 077\n"
 	"d=$(mktemp -d) && cd \"$d\" || no 'no folder for a simulated fabric'\n"
 	"trap '[ -z \"$s\" ] || kill \"$s\"; cd /; rm -rf \"$d\"' EXIT\n"
-	"trap 'exit 1' HUP INT TERM\n"
+	"trap 'exit 1' HUP INT TERM PIPE\n"
 	"cat > all && sed \"/^$n net\\$/,\\$d\" all | base64 -d > reader && chmod 700 reader &&\n"
 	" sed \"1,/^$n net\\$/d; /^$n file\\$/,\\$d\" all > net && sed \"1,/^$n file\\$/d\" all > partitions || no 'no room for a simulated fabric'\n"
 	"[ \"$(./reader --form 2>why)\" = 1 ] || no \"the reader does not run: $(head -n 1 why)\"\n"

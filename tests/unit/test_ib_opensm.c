@@ -3,6 +3,7 @@
 #include <stddef.h>
 #include <stdint.h>
 #include <fcntl.h>
+#include <glob.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -153,6 +154,7 @@ static void child(const struct fake *f, const char *host, const char *const *arg
 		signal(SIGXFSZ, SIG_IGN);
 		setrlimit(RLIMIT_FSIZE, &(struct rlimit){ 100, 100 });
 	}
+	scratch_default_signals();
 	if (chdir(folder) == 0)
 		execvp(argv[0], (char *const *)argv);
 	_exit(127);
@@ -448,6 +450,25 @@ static void taking_back_what_was_not_written_works_on_a_full_disk(void **state)
 	assert_int_equal(ib_members(&f->bench, 0x100), -1);
 }
 
+/* Whatever ends the script on the host: nothing of ours is left there, and the file is as it was. */
+static void a_write_that_is_ended_on_the_host_leaves_nothing(void **state)
+{
+	static const char *const signals[] = { "HUP", "INT", "TERM", "PIPE" };
+	struct fake *f = *state;
+	char *pattern RK_CLEANUP_FREE = path_of(f, "sm1", ".racksh-partitions.*");
+
+	for (size_t i = 0; i < RK_ARRAY_SIZE(signals); i++) {
+		char *deadly RK_CLEANUP_FREE = rk_xasprintf("#!/bin/sh\nkill -%s $PPID\n", signals[i]);
+		glob_t left = { 0 };
+		put(f, "sm1", "bin/flock", deadly, 0755);
+		IB_RC(RK_UNREACHABLE, ib_set(&f->bench, 0x100, "ta", 0, 4, true, error));
+		assert_int_equal(glob(pattern, 0, NULL, &left), GLOB_NOMATCH);
+		globfree(&left);
+		char *after RK_CLEANUP_FREE = content(f, "sm1", "partitions.conf");
+		assert_string_equal(after, standard);
+	}
+}
+
 static void an_opened_fabric_is_closed_again(void **state)
 {
 	struct rk_err err RK_CLEANUP_ERR = RK_ERR_INIT;
@@ -593,6 +614,7 @@ int main(void)
 		cmocka_unit_test_setup_teardown(more_keys_than_a_port_has_room_for_are_refused, start, stop),
 		cmocka_unit_test(every_mishap_leaves_a_whole_file_and_is_told),
 		cmocka_unit_test_setup_teardown(taking_back_what_was_not_written_works_on_a_full_disk, start, stop),
+		cmocka_unit_test_setup_teardown(a_write_that_is_ended_on_the_host_leaves_nothing, start, stop),
 		cmocka_unit_test_setup_teardown(an_opened_fabric_is_closed_again, start, stop),
 		cmocka_unit_test_setup_teardown(all_managers_get_equal_bytes_and_only_the_master_is_told, start_two, stop),
 		cmocka_unit_test_setup_teardown(a_standby_manager_with_other_foreign_definitions_stops_the_change, start_two, stop),

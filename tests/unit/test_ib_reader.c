@@ -46,6 +46,7 @@ static void child(const struct host *h, const char *const *argv, int in, int out
 	setenv("TMPDIR", h->folder, 1);
 	if (h->path)
 		setenv("PATH", h->path, 1);
+	scratch_default_signals();
 	if (chdir(h->folder) == 0)
 		execvp(argv[0], (char *const *)argv);
 	_exit(127);
@@ -346,6 +347,16 @@ static bool comes_to(struct host *h, size_t known, struct rk_ib_port ports[72])
 	return false;
 }
 
+static void assert_nothing_left(struct host *h)
+{
+	char *left RK_CLEANUP_FREE = rk_xasprintf("ls -d %s/tmp.* 2>/dev/null", h->folder);
+	struct rk_ssh_result r = { .status = -1 };
+
+	run_here(h, (const char *[]){ "sh", "-c", left, NULL }, NULL, 0, &r);
+	assert_int_equal(r.out.len, 0);
+	rk_ssh_result_clear(&r);
+}
+
 static void all_tables_of_a_fabric_are_read_at_once(void **state)
 {
 	struct host *h = *state;
@@ -358,12 +369,7 @@ static void all_tables_of_a_fabric_are_read_at_once(void **state)
 		assert_int_equal(ports[i].n_pkeys, 1);
 		assert_int_equal(ports[i].pkeys[0], 0xffff);
 	}
-	/* Nothing is left on the host. */
-	char *left RK_CLEANUP_FREE = rk_xasprintf("ls -d %s/tmp.* 2>/dev/null", h->folder);
-	struct rk_ssh_result r = { .status = -1 };
-	run_here(h, (const char *[]){ "sh", "-c", left, NULL }, NULL, 0, &r);
-	assert_int_equal(r.out.len, 0);
-	rk_ssh_result_clear(&r);
+	assert_nothing_left(h);
 }
 
 static void a_lost_link_is_down_and_a_silent_port_unknown(void **state)
@@ -389,24 +395,51 @@ static void a_lost_link_is_down_and_a_silent_port_unknown(void **state)
 	assert_false(ports[5].down);
 }
 
+/* Puts a command of our own in front of those of the host. */
+static void put_tool(struct host *h, const char *name, const char *script, char **ret_path)
+{
+	char *bin RK_CLEANUP_FREE = rk_xasprintf("%s/bin", h->folder), *file RK_CLEANUP_FREE = rk_xasprintf("%s/%s", bin, name);
+
+	assert_int_equal(rk_mkdirs(bin, NULL), 0);
+	assert_int_equal(rk_file_write(file, script, strlen(script), 0755, NULL), 0);
+	*ret_path = rk_xasprintf("%s:%s", bin, getenv("PATH"));
+	h->path = *ret_path;
+}
+
 static void a_host_that_runs_no_foreign_program_builds_it(void **state)
 {
 	struct host *h = *state;
 	struct rk_ib_port ports[72];
-	char *path RK_CLEANUP_FREE = rk_xasprintf("%s/bin:%s", h->folder, getenv("PATH")), *bin RK_CLEANUP_FREE = rk_xasprintf("%s/bin", h->folder);
-	char *chmod_there RK_CLEANUP_FREE = rk_xasprintf("%s/chmod", bin);
+	char *path RK_CLEANUP_FREE = NULL;
 	/* Another architecture: what was sent cannot be run. */
 	static const char spoil[] = "#!/bin/sh\ncase $2 in */program) [ -e \"${2%/*}/source\" ] || : >\"$2\" ;; esac\nexec /bin/chmod \"$@\"\n";
 
 	start_fabric(h);
-	assert_int_equal(rk_mkdirs(bin, NULL), 0);
-	assert_int_equal(rk_file_write(chmod_there, spoil, strlen(spoil), 0755, NULL), 0);
-	h->path = path;
+	put_tool(h, "chmod", spoil, &path);
 	assert_int_equal(read_rack(h, ports), 72);
 	assert_string_equal(h->used, "program source ");
 	h->used[0] = '\0';
 	assert_int_equal(read_rack(h, ports), 72);
 	assert_string_equal(h->used, "routes ");
+}
+
+static void a_reading_that_is_ended_on_the_host_leaves_nothing(void **state)
+{
+	static const char *const signals[] = { "HUP", "INT", "TERM", "PIPE" };
+	struct host *h = *state;
+	struct rk_ib_port ports[3];
+	char *slow RK_CLEANUP_FREE = NULL, *whole RK_CLEANUP_FREE = NULL;
+
+	put_tool(h, "smpquery", "#!/bin/sh\nexit 1\n", &slow);
+	put_tool(h, "ibnetdiscover", "#!/bin/sh\nexit 1\n", &whole);
+	for (size_t i = 0; i < RK_ARRAY_SIZE(signals); i++) {
+		struct rk_err err RK_CLEANUP_ERR = RK_ERR_INIT;
+		char *deadly RK_CLEANUP_FREE = rk_xasprintf("#!/bin/sh\nkill -%s $PPID\n", signals[i]), *path RK_CLEANUP_FREE = NULL;
+		put_tool(h, "chmod", deadly, &path);
+		(void)tables(h, three, 3, ports, &err);
+		assert_nothing_left(h);
+		assert_false(ports[0].known);
+	}
 }
 
 static void a_host_without_infiniband_is_asked_the_slow_way(void **state)
@@ -511,6 +544,7 @@ int main(void)
 		cmocka_unit_test_setup_teardown(a_lost_link_is_down_and_a_silent_port_unknown, start, stop),
 		cmocka_unit_test_setup_teardown(a_host_that_runs_no_foreign_program_builds_it, start, stop),
 		cmocka_unit_test_setup_teardown(a_host_without_infiniband_is_asked_the_slow_way, start, stop),
+		cmocka_unit_test_setup_teardown(a_reading_that_is_ended_on_the_host_leaves_nothing, start, stop),
 		cmocka_unit_test_setup_teardown(the_program_tells_of_both_ports, start, stop),
 		cmocka_unit_test_setup_teardown(a_fabric_that_falls_silent_ends_the_program, start, stop),
 		cmocka_unit_test_setup_teardown(each_port_has_its_own_reason, start, stop),

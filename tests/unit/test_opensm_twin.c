@@ -2,7 +2,9 @@
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <glob.h>
 #include <inttypes.h>
+#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -56,6 +58,7 @@ static int run(void *ctx, const char *target, const char *const *argv, const cha
 	(void)target;
 	h->twins += argv[1] && argv[2] && strstr(argv[2], "ibsim -n") != NULL;
 	setenv("PATH", h->path, 1);
+	setenv("TMPDIR", h->folder, 1);
 	int rc = rk_local_run(argv, input, input_len, 120000, NULL, result, err);
 	setenv("PATH", here, 1);
 	free(here);
@@ -221,8 +224,31 @@ static void a_fabric_that_was_not_seen_whole_is_no_fabric(void **state)
 	refused(h, RK_UNREACHABLE, "not seen whole");
 }
 
+static void a_simulation_that_is_ended_leaves_nothing(void **state)
+{
+	static const char *const signals[] = { "HUP", "INT", "TERM", "PIPE" };
+	struct host *h = *state;
+	char *pattern RK_CLEANUP_FREE = rk_xasprintf("%s/tmp.*", h->folder), *here = rk_xstrdup(getenv("PATH"));
+
+	setenv("PATH", h->path, 1);
+	for (size_t i = 0; i < RK_ARRAY_SIZE(signals); i++) {
+		char *deadly RK_CLEANUP_FREE = rk_xasprintf("kill -%s $PPID; exec sleep 60", signals[i]);
+		glob_t left = { 0 };
+		tool(h, "ibsim", deadly);
+		refused(h, RK_NOT_FOUND, "--twin-check: no fabric can be simulated");
+		assert_int_equal(glob(pattern, 0, NULL, &left), GLOB_NOMATCH);
+		globfree(&left);
+	}
+	setenv("PATH", here, 1);
+	free(here);
+}
+
 int main(void)
 {
+	/* As a job of the background they are ignored, and a shell cannot trap what was ignored when it began. */
+	signal(SIGHUP, SIG_DFL);
+	signal(SIGINT, SIG_DFL);
+
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test_setup_teardown(a_file_that_comes_out_as_meant_is_written, start, stop),
 		cmocka_unit_test_setup_teardown(a_file_that_opensm_does_not_take_is_not_written, start, stop),
@@ -230,6 +256,7 @@ int main(void)
 		cmocka_unit_test_setup_teardown(without_a_simulator_there_it_runs_here, start, stop),
 		cmocka_unit_test_setup_teardown(without_any_simulator_nothing_is_changed, start, stop),
 		cmocka_unit_test_setup_teardown(a_fabric_that_was_not_seen_whole_is_no_fabric, start, stop),
+		cmocka_unit_test_setup_teardown(a_simulation_that_is_ended_leaves_nothing, start, stop),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
