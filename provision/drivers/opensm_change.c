@@ -95,10 +95,10 @@ static int put_back(struct opensm *sm, int fabric, const struct opensm_change *c
 	return rc;
 }
 
-static int told_off(struct opensm *sm, int fabric, const struct opensm_change *c, const struct opensm_watch *w, enum opensm_seen seen, uint64_t port, struct rk_err *err)
+static int told_off(struct opensm *sm, int fabric, const struct opensm_change *c, struct opensm_watch *w, enum opensm_seen seen, uint64_t port, struct rk_err *err)
 {
 	struct rk_err why RK_CLEANUP_ERR = RK_ERR_INIT;
-	const char *what = seen == OPENSM_OPENED ? "is a full member of the default partition" : "does not hold what it should";
+	const char *what = seen == OPENSM_NOT_YET ? "does not hold what it should" : "is a full member of the default partition";
 	uint64_t other;
 	int rc = put_back(sm, fabric, c, &why);
 
@@ -109,12 +109,13 @@ static int told_off(struct opensm *sm, int fabric, const struct opensm_change *c
 	if (rc)
 		return rk_err_set(err, RK_UNREACHABLE, "port 0x%016" PRIx64 " %s after the change, and the former partitions file could not be put back: %s", port, what,
 				  why.message ? why.message : "no reason given");
-	return rk_err_set(err, RK_FAILED, "port 0x%016" PRIx64 " %s %d s after the change of key 0x%04x; the former partitions file is in place again", port, what,
-			  SEEN_MS / 1000, c->pkey);
+	rk_err_set(err, RK_FAILED, "port 0x%016" PRIx64 " %s after the change of key 0x%04x; the former partitions file is in place again", port, what, c->pkey);
+	rk_err_hint(err, seen == OPENSM_OPENED ? "OpenSM's log says what it did not like in the file" : "is OpenSM running there, as master, and does it obey a HUP? see its log");
+	return RK_FAILED;
 }
 
 /* First the ports that change, which is quick, then all: nothing else may have moved. */
-static int see_it_done(struct opensm *sm, int fabric, const struct opensm_change *c, const struct opensm_watch *w, struct rk_err *err)
+static int see_it_done(struct opensm *sm, int fabric, const struct opensm_change *c, struct opensm_watch *w, struct rk_err *err)
 {
 	uint64_t port = 0;
 	bool all = !w->n_changing;

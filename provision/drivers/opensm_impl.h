@@ -53,10 +53,12 @@ struct opensm_watch {                     /* ports that are read back */
 	uint64_t *guids;
 	unsigned *wanted;                 /* word of the key, 0: none */
 	bool *open;                       /* held 0xffff before the change, as the port of a subnet manager does */
+	bool *away;                       /* was not read at some time since: one that comes up holds 0xffff until the manager has been there */
 	size_t n, n_changing;             /* the first n_changing ports get or lose the key */
 };
-enum opensm_seen { OPENSM_SEEN, OPENSM_NOT_YET, OPENSM_OPENED, OPENSM_UNREAD };
+/* COMING_UP: was away and holds 0xffff, so nobody knows yet what the file makes of it. */
+enum opensm_seen { OPENSM_SEEN, OPENSM_NOT_YET, OPENSM_COMING_UP, OPENSM_OPENED, OPENSM_UNREAD };
 /* Chooses the ports and looks at them before the change. False: tables cannot be read here, and whoever waits for them will say so. */
 bool rk_opensm_watch(struct opensm *sm, int fabric, const struct opensm_change *c, struct rk_arena *arena, struct opensm_watch *ret);
 /* One reading of all of them, or of those that change; *ret_port is the first port that is not as it should be. */
-enum opensm_seen rk_opensm_look(struct opensm *sm, int fabric, const struct opensm_change *c, const struct opensm_watch *w, bool all, uint64_t *ret_port);
+enum opensm_seen rk_opensm_look(struct opensm *sm, int fabric, const struct opensm_change *c, struct opensm_watch *w, bool all, uint64_t *ret_port);

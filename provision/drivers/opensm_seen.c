@@ -51,19 +51,21 @@ static void move_up(struct opensm_watch *w, size_t at)
 {
 	size_t to = w->n_changing++;
 	uint64_t guid = w->guids[to];
-	bool open = w->open[to];
+	bool open = w->open[to], away = w->away[to];
 
 	w->guids[to] = w->guids[at];
 	w->open[to] = w->open[at];
+	w->away[to] = w->away[at];
 	w->guids[at] = guid;
 	w->open[at] = open;
+	w->away[at] = away;
 }
 
 bool rk_opensm_watch(struct opensm *sm, int fabric, const struct opensm_change *c, struct rk_arena *arena, struct opensm_watch *ret)
 {
 	size_t most = c->n + sm->ib.site->n_hcas;
 	struct opensm_watch w = { rk_arena_array(arena, most, sizeof(*w.guids)), rk_arena_array(arena, most, sizeof(*w.wanted)),
-				  rk_arena_array(arena, most, sizeof(*w.open)), 0, 0 };
+				  rk_arena_array(arena, most, sizeof(*w.open)), rk_arena_array(arena, most, sizeof(*w.away)), 0, 0 };
 	struct rk_ib_port *ports = rk_arena_array(arena, most, sizeof(*ports));
 	struct rk_ib_ssh *s = &sm->fabrics[fabric];
 
@@ -76,15 +78,28 @@ bool rk_opensm_watch(struct opensm *sm, int fabric, const struct opensm_change *
 	*ret = w;
 	if (rc)
 		return false;
-	for (size_t i = 0; i < w.n; i++)
+	for (size_t i = 0; i < w.n; i++) {
 		ret->open[i] = holds(&ports[i], 0xffff);
+		ret->away[i] = !ports[i].known;
+	}
 	for (size_t i = w.n_changing; i < w.n; i++)
 		if (word_of(&ports[i], c->pkey))
 			move_up(ret, i);
 	return true;
 }
 
-enum opensm_seen rk_opensm_look(struct opensm *sm, int fabric, const struct opensm_change *c, const struct opensm_watch *w, bool all, uint64_t *ret_port)
+static enum opensm_seen judge(const struct opensm_change *c, struct opensm_watch *w, size_t i, const struct rk_ib_port *port)
+{
+	if (!port->known) {
+		w->away[i] = true;
+		return OPENSM_SEEN;
+	}
+	if (!w->open[i] && holds(port, 0xffff))
+		return w->away[i] ? OPENSM_COMING_UP : OPENSM_OPENED;
+	return word_of(port, c->pkey) == w->wanted[i] ? OPENSM_SEEN : OPENSM_NOT_YET;
+}
+
+enum opensm_seen rk_opensm_look(struct opensm *sm, int fabric, const struct opensm_change *c, struct opensm_watch *w, bool all, uint64_t *ret_port)
 {
 	struct rk_arena *arena RK_CLEANUP_ARENA = rk_arena_new();
 	size_t n = all ? w->n : w->n_changing;
@@ -94,15 +109,10 @@ enum opensm_seen rk_opensm_look(struct opensm *sm, int fabric, const struct open
 	if (rk_ib_ssh_tables_locked(&sm->fabrics[fabric], w->guids, n, arena, ports, NULL) != 0)
 		return OPENSM_UNREAD;
 	for (size_t i = 0; i < n; i++) {
-		if (!ports[i].known)
-			continue;
-		if (!w->open[i] && holds(&ports[i], 0xffff)) {
+		enum opensm_seen is = judge(c, w, i, &ports[i]);
+		if (is > seen) {
+			seen = is;
 			*ret_port = w->guids[i];
-			return OPENSM_OPENED;
-		}
-		if (word_of(&ports[i], c->pkey) != w->wanted[i] && seen == OPENSM_SEEN) {
-			*ret_port = w->guids[i];
-			seen = OPENSM_NOT_YET;
 		}
 	}
 	return seen;

@@ -27,7 +27,7 @@
 static const char standard[] = "# site file\nDefault=0x7fff : ALL=limited, ALL_SWITCHES=full, SELF=full ;\nstorage=0x0a00, defmember=limited : 0x5000e60300aa0001=full ;\n";
 
 enum { PORTS = 8, MANY = 200 };
-enum fault { NONE, HUP_LOST, NO_OPENSM, DISK_FULL, LOST_BEFORE, LOST_AFTER, OPENS, EDITED };
+enum fault { NONE, HUP_LOST, NO_OPENSM, DISK_FULL, LOST_BEFORE, LOST_AFTER, OPENS, EDITED, REBOOTS };
 
 struct fake {
 	struct ib_bench bench;    /* first: the contract reads it */
@@ -39,6 +39,7 @@ struct fake {
 	enum fault fault;
 	int nth, commands;        /* the fault happens at the nth command that writes */
 	int writes, sweeps;
+	int comes_up;             /* commands until the manager has been at the port that comes up */
 };
 
 static char *path_of(const struct fake *f, const char *host, const char *name)
@@ -104,6 +105,8 @@ static void sweep(struct fake *f)
 					keys[n++] = (uint16_t)(parts.items[p].pkey | (parts.items[p].members[m].full ? 0x8000 : 0));
 		put_table(f, ib_guid(&f->bench, i), keys, n);
 	}
+	if (f->fault == REBOOTS)
+		put_table(f, ib_guid(&f->bench, PORTS - 1), (const uint16_t[]){ 0xffff }, 1);
 }
 
 static void tools(const struct fake *f, const char *host)
@@ -167,6 +170,8 @@ static void obey(struct fake *f)
 
 	if (unlink(hup) == 0 && f->fault != HUP_LOST)
 		sweep(f);
+	else if (f->comes_up && --f->comes_up == 0)
+		put_table(f, ib_guid(&f->bench, PORTS - 1), (const uint16_t[]){ 0x7fff }, 1);
 }
 
 static int run(void *ctx, const char *target, const char *const *argv, const char *input, size_t input_len, struct rk_ssh_result *result, struct rk_err *err)
@@ -546,6 +551,24 @@ static void a_port_without_a_link_is_down_and_a_silent_one_unknown(void **state)
 	IB_RC(0, ib_set(&f->bench, 0x100, "ta", 0, 2, true, error));
 }
 
+/* A port comes up with 0xffff and keeps that until the manager has been there: that is not what our file does. */
+static void a_free_tray_that_comes_up_meanwhile_stops_no_change(void **state)
+{
+	struct fake *f = *state;
+	char *table RK_CLEANUP_FREE = rk_xasprintf("%s/reader/0x%016" PRIx64, f->folder, ib_guid(&f->bench, PORTS - 1));
+
+	f->fault = REBOOTS;
+	f->comes_up = 6;
+	unlink(table);
+	IB_RC(0, ib_set(&f->bench, 0x100, "ta", 0, 4, true, error));
+	assert_int_equal(f->comes_up, 0);
+	ib_word(&f->bench, 0, 0x100, 0x8100);
+	/* One that stays open is not fine, though. */
+	unlink(table);
+	IB_RC(RK_FAILED, ib_set(&f->bench, 0x101, "tb", 4, 2, true, error));
+	assert_int_equal(ib_members(&f->bench, 0x101), -1);
+}
+
 static void tools_too_old_for_the_fabric_are_named(void **state)
 {
 	struct rk_arena *arena RK_CLEANUP_ARENA = rk_arena_new();
@@ -620,6 +643,7 @@ int main(void)
 		cmocka_unit_test_setup_teardown(a_standby_manager_with_other_foreign_definitions_stops_the_change, start_two, stop),
 		cmocka_unit_test_setup_teardown(a_standby_that_was_written_is_taken_back_when_the_master_fails, start_two, stop),
 		cmocka_unit_test_setup_teardown(a_port_without_a_link_is_down_and_a_silent_one_unknown, start_slow, stop),
+		cmocka_unit_test_setup_teardown(a_free_tray_that_comes_up_meanwhile_stops_no_change, start, stop),
 		cmocka_unit_test_setup_teardown(tools_too_old_for_the_fabric_are_named, start_slow, stop),
 		cmocka_unit_test_setup_teardown(no_path_to_a_port_that_is_not_there_is_unknown, start, stop),
 		cmocka_unit_test_setup_teardown(counters_are_read_wide_where_there_are_wide_ones, start, stop),
