@@ -200,10 +200,12 @@ int rk_ib_ssh_discover_locked(struct rk_ib_ssh *s, struct rk_arena *arena, const
 		for (size_t i = 0; i < RK_ARRAY_SIZE(holes); i++)
 			hole |= strstr(rk_str_text(&r.err), holes[i]) != NULL;
 		const char *why = hole ? rk_first_line(arena, rk_str_text(&r.err)) : NULL, *old = hole ? old_tools(s, why, arena) : NULL;
-		if (hole)
+		if (hole) {
 			rc = rk_err_set(err, RK_UNREACHABLE, "the fabric was not seen whole: %s", old ? old : why);
-		else
+			rk_err_hint(err, old ? "install newer ones there" : "run on the manager's host: ibnetdiscover");
+		} else {
 			*ret = rk_arena_strdup(arena, rk_str_text(&r.out));
+		}
 	}
 	rk_ssh_result_clear(&r);
 	return rc;
@@ -211,7 +213,6 @@ int rk_ib_ssh_discover_locked(struct rk_ib_ssh *s, struct rk_arena *arena, const
 
 int rk_ib_ssh_discover(struct rk_ib_ssh *s, struct rk_arena *arena, const char **ret, struct rk_err *err)
 {
-
 	pthread_mutex_lock(&s->lock);
 	return rk_ib_ssh_finish(s, rk_ib_ssh_discover_locked(s, arena, ret, err), err);
 }

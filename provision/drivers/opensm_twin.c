@@ -51,6 +51,14 @@ struct net {
 
 /* --- the fabric ------------------------------------------------------------------------------------------------------------------ */
 
+/* What the host of the manager does not tell; command: shows it to a person there. */
+static int not_told(struct rk_err *err, const char *what, const char *why, const char *command)
+{
+	rk_err_set(err, RK_UNREACHABLE, "%s of the manager's host%s%s", what, *why ? ": " : "", why);
+	rk_err_hint(err, "is its link up? run there: %s", command);
+	return RK_UNREACHABLE;
+}
+
 /* Where the subnet manager is: the node of the host's own port. */
 static int find_manager(struct rk_ib_ssh *s, struct rk_arena *arena, struct net *net, struct rk_err *err)
 {
@@ -61,7 +69,7 @@ static int find_manager(struct rk_ib_ssh *s, struct rk_arena *arena, struct net 
 	uint64_t value;
 
 	if (rc == 0 && (!type || !guid || sscanf(guid + strlen("\nGuid:"), "%*[.]0x%" SCNx64, &value) != 1))
-		rc = rk_err_set(err, RK_UNREACHABLE, "the manager's own port was not read: %s", rk_first_line(arena, rk_str_text(&r.err)));
+		rc = not_told(err, "smpquery does not tell the port", rk_first_line(arena, rk_str_text(&r.err)), "smpquery -D nodeinfo 0");
 	else if (rc == 0)
 		net->manager = rk_arena_printf(arena, "%c-%016" PRIx64, strstr(rk_first_line(arena, type), "Switch") ? 'S' : 'H', value);
 	rk_ssh_result_clear(&r);
@@ -110,7 +118,7 @@ static int copy_fabric(struct rk_ib_ssh *s, struct rk_arena *arena, struct net *
 		add_block(net, block, (size_t)(end - block), arena);
 	}
 	if (rc == 0 && !net->ports.n)
-		rc = rk_err_set(err, RK_UNREACHABLE, "the fabric shows no port of an HCA");
+		rc = not_told(err, "no port of an HCA is seen from the port", "", "ibnetdiscover");
 	return rc;
 }
 
@@ -144,13 +152,13 @@ static int sweep(struct opensm *sm, int fabric, const char *mark, const struct n
 	if (ran(mark, rc, r))
 		return 0;
 	if (rc == RK_CANCELLED)
-		return rk_err_set(err, rc, "cancelled");
+		return rk_err_set(err, rc, "cancelled while OpenSM swept the simulated fabric");
 	there = rc ? ignored.message : rk_first_line(arena, r->out.len ? rk_str_text(&r->out) + strcspn(rk_str_text(&r->out), " ") : rk_str_text(&r->err));
 	rk_ssh_result_clear(r);
 	rc = rk_local_run(argv, rk_str_text(&input), input.len, TWIN_MS, sm->env.cancel, r, err);
 	if (rc == RK_CANCELLED || ran(mark, rc, r))
 		return rc;
-	rk_err_set(err, RK_NOT_FOUND, "--twin-check: no fabric can be simulated, neither on the manager's host (%s) nor here (%s)", there,
+	rk_err_set(err, RK_NOT_FOUND, "no fabric can be simulated, neither on the manager's host (%s) nor here (%s)", there,
 		   rk_first_line(arena, r->out.len ? rk_str_text(&r->out) + strcspn(rk_str_text(&r->out), " ") : rk_str_text(&r->err)));
 	rk_err_hint(err, "install ibsim and opensm on one of them, or leave out --twin-check");
 	return RK_NOT_FOUND;
@@ -191,6 +199,14 @@ static bool same_words(const uint16_t *a, size_t n_a, const uint16_t *b, size_t 
 	return n_a == n_b && found == n_a;
 }
 
+static int comes_out_otherwise(const struct rk_ib_port *port, const uint16_t *wanted, size_t n, struct rk_arena *arena, struct rk_err *err)
+{
+	rk_err_set(err, RK_FAILED, "with this file port 0x%016" PRIx64 " would hold %s, not %s", port->guid, words_text(arena, port->pkeys, port->n_pkeys),
+		   words_text(arena, wanted, n));
+	rk_err_hint(err, "is there more about this port in the manager's partitions file than racksh wrote? racksh ib lint tells what OpenSM makes of it");
+	return RK_FAILED;
+}
+
 static int judge(const struct net *net, const struct rk_partitions *parts, const struct rk_ib_port *ports, struct rk_arena *arena, struct rk_err *err)
 {
 	uint16_t *wanted = rk_arena_array(arena, parts->n, sizeof(*wanted));
@@ -198,14 +214,12 @@ static int judge(const struct net *net, const struct rk_partitions *parts, const
 	for (size_t i = 0; i < net->ports.n; i++) {
 		size_t n = 0;
 		if (!ports[i].known)
-			return rk_err_set(err, RK_UNREACHABLE, "--twin-check: the table of port 0x%016" PRIx64 " of the simulated fabric was not read: %s", ports[i].guid,
-					  ports[i].why);
+			return rk_err_set(err, RK_UNREACHABLE, "the table of port 0x%016" PRIx64 " of the simulated fabric was not read: %s", ports[i].guid, ports[i].why);
 		for (size_t p = 0; p < parts->n; p++)
 			if ((wanted[n] = (uint16_t)word_for(&parts->items[p], ports[i].guid, ports[i].guid == net->manager_port)) != 0)
 				n++;
 		if (!same_words(wanted, n, ports[i].pkeys, ports[i].n_pkeys))
-			return rk_err_set(err, RK_FAILED, "--twin-check: with this file port 0x%016" PRIx64 " would hold %s, not %s; nothing was changed", ports[i].guid,
-					  words_text(arena, ports[i].pkeys, ports[i].n_pkeys), words_text(arena, wanted, n));
+			return comes_out_otherwise(&ports[i], wanted, n, arena, err);
 	}
 	return 0;
 }
@@ -217,8 +231,11 @@ static int take_answer(const struct net *net, const char *mark, const char *text
 	struct rk_ib_port *ports = rk_arena_array(arena, net->ports.n, sizeof(*ports));
 	struct rk_partitions parts;
 
-	if (rk_starts_with(text, said))
-		return rk_err_set(err, RK_FAILED, "--twin-check: OpenSM does not take this file; nothing was changed: %s", rk_first_line(arena, text + strlen(said)));
+	if (rk_starts_with(text, said)) {
+		rk_err_set(err, RK_FAILED, "OpenSM does not take the new \"%s\": %s", path, rk_first_line(arena, text + strlen(said)));
+		rk_err_hint(err, "racksh ib lint, with the manager's file, tells what is wrong in which line");
+		return RK_FAILED;
+	}
 	int rc = rk_partitions_parse(path, rk_str_text(file), file->len, arena, &parts, err);
 	if (rc == 0)
 		rc = rk_ib_reader_take(text, mark, net->ports.items, net->ports.n, arena, ports, err);
@@ -237,6 +254,8 @@ int rk_opensm_twin(struct opensm *sm, int fabric, const struct rk_str *file, str
 		rc = sweep(sm, fabric, mark, &net, file, arena, &r, err);
 	if (rc == 0)
 		rc = take_answer(&net, mark, rk_str_text(&r.out), rk_opensm_path(sm, fabric), file, arena, err);
+	if (rc)
+		rk_err_while(err, "--twin-check: nothing was changed");
 	rk_ssh_result_clear(&r);
 	rk_str_clear(&net.text);
 	free(net.ports.items);

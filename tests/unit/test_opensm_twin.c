@@ -157,8 +157,9 @@ static void refused(struct host *h, int class, const char *says)
 	char *after RK_CLEANUP_FREE = NULL;
 	int rc = give(h, &after, &err);
 
-	if (rc != class || !err.message || !strstr(err.message, says))
+	if (rc != class || !err.message || !strstr(err.message, says) || !strstr(err.message, "fabric \"ib0\": --twin-check: nothing was changed: "))
 		fail_msg("%d: %s", rc, err.message ? err.message : "no error");
+	assert_non_null(err.hint);
 	assert_string_equal(after, standard);
 }
 
@@ -179,7 +180,7 @@ static void a_file_that_opensm_does_not_take_is_not_written(void **state)
 	struct host *h = *state;
 
 	tool(h, "opensm", "for a; do case $a in */partitions) echo garbage >>\"$a\" ;; esac; done\nexec /usr/sbin/opensm \"$@\"");
-	refused(h, RK_FAILED, "OpenSM does not take this file; nothing was changed: ");
+	refused(h, RK_FAILED, "--twin-check: nothing was changed: OpenSM does not take the new ");
 }
 
 static void a_file_that_comes_out_otherwise_is_not_written(void **state)
@@ -211,7 +212,7 @@ static void without_any_simulator_nothing_is_changed(void **state)
 
 	tool(h, "ibsim", "exit 1");
 	setenv("PATH", bin, 1);
-	refused(h, RK_NOT_FOUND, "--twin-check: no fabric can be simulated, neither on the manager's host");
+	refused(h, RK_NOT_FOUND, "--twin-check: nothing was changed: no fabric can be simulated, neither on the manager's host");
 	setenv("PATH", here, 1);
 	free(here);
 }
@@ -222,6 +223,14 @@ static void a_fabric_that_was_not_seen_whole_is_no_fabric(void **state)
 
 	tool(h, "ibnetdiscover", "cat \"$H/net\"; echo 'umad (DR path slid 0; dlid 0; 0,1 Attr 0x11:0) bad status 110; Connection timed out' >&2");
 	refused(h, RK_UNREACHABLE, "not seen whole");
+}
+
+static void a_host_that_does_not_know_its_port_is_told_what_to_do(void **state)
+{
+	struct host *h = *state;
+
+	tool(h, "smpquery", "echo 'ibwarn: mad_rpc_open_port: can not open UMAD port' >&2; exit 1");
+	refused(h, RK_UNREACHABLE, "smpquery does not tell the port of the manager's host: ibwarn: mad_rpc_open_port");
 }
 
 static void a_simulation_that_is_ended_leaves_nothing(void **state)
@@ -235,7 +244,7 @@ static void a_simulation_that_is_ended_leaves_nothing(void **state)
 		char *deadly RK_CLEANUP_FREE = rk_xasprintf("kill -%s $PPID; exec sleep 60", signals[i]);
 		glob_t left = { 0 };
 		tool(h, "ibsim", deadly);
-		refused(h, RK_NOT_FOUND, "--twin-check: no fabric can be simulated");
+		refused(h, RK_NOT_FOUND, "--twin-check: nothing was changed: no fabric can be simulated");
 		assert_int_equal(glob(pattern, 0, NULL, &left), GLOB_NOMATCH);
 		globfree(&left);
 	}
@@ -256,6 +265,7 @@ int main(void)
 		cmocka_unit_test_setup_teardown(without_a_simulator_there_it_runs_here, start, stop),
 		cmocka_unit_test_setup_teardown(without_any_simulator_nothing_is_changed, start, stop),
 		cmocka_unit_test_setup_teardown(a_fabric_that_was_not_seen_whole_is_no_fabric, start, stop),
+		cmocka_unit_test_setup_teardown(a_host_that_does_not_know_its_port_is_told_what_to_do, start, stop),
 		cmocka_unit_test_setup_teardown(a_simulation_that_is_ended_leaves_nothing, start, stop),
 	};
 
