@@ -178,6 +178,8 @@ size_t rk_part_at(struct reader *r, uint16_t pkey, const char *name, uint32_t li
 	struct part *part = rk_vec_push(&r->parts);
 	*part = (struct part){ .pkey = pkey, .name = name, .line = line };
 	rk_map_add_u64(r->keys, (uint64_t)pkey + 1, r->parts.n - 1, NULL);
+	if (!rk_map_get(r->names, name, &at) || __builtin_bswap16(pkey) < __builtin_bswap16(r->parts.items[at].pkey))
+		rk_map_set(r->names, name, r->parts.n - 1);
 	return r->parts.n - 1;
 }
 
@@ -195,6 +197,21 @@ static uint16_t generated(const struct reader *r)
 static bool same_name(const struct part *part, const char *name)
 {
 	return rk_streq(part->name, name);
+}
+
+/* Without a number OpenSM looks for a partition of that name first, and there always is one called Default. */
+static void key_of_name(struct reader *r, const char *at, const char *name, uint16_t *ret)
+{
+	size_t part;
+
+	if (*name && rk_map_get(r->names, name, &part)) {
+		*ret = r->parts.items[part].pkey;
+		if (*ret != RK_PKEY_DEFAULT)
+			FIND(r, at, "no key is given: OpenSM merges this into \"%s\", key 0x%04x, of line %u", name, *ret, r->parts.items[part].line);
+		return;
+	}
+	*ret = generated(r);
+	FIND(r, at, "no key is given: OpenSM makes one up, and a later definition of that key would be merged into this partition");
 }
 
 /* "[name][=key]"; false when OpenSM rejects it. */
@@ -223,14 +240,8 @@ static bool read_key(struct reader *r, struct span token, uint16_t *ret_key, con
 		return false;
 	}
 	*ret_key = (uint16_t)(value & 0x7fff);
-	/* Without a number OpenSM looks for a partition of that name first, and there always is one called Default. */
-	if (!has_id && rk_part_is(name, "Default")) {
-		*ret_key = RK_PKEY_DEFAULT;
-		return true;
-	}
 	if (!*ret_key) {
-		*ret_key = generated(r);
-		FIND(r, id.n ? id.p : at, "no key is given: OpenSM makes one up, and a later definition of that key would be merged into this partition");
+		key_of_name(r, id.n ? id.p : at, *ret_name, ret_key);
 	} else if (odd) {
 		FIND(r, id.p, "key \"%s\" is misread as 0x%04x", show(r, id), *ret_key);
 	} else if (overflow || value > 0x7fff) {

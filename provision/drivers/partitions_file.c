@@ -207,6 +207,7 @@ static void reader_free(struct reader *r)
 		free(r->parts.items[i].members.items);
 	free(r->parts.items);
 	rk_map_free(r->keys);
+	rk_map_free(r->names);
 }
 
 static void export_parts(const struct reader *r, struct rk_arena *arena, struct rk_partitions *ret)
@@ -224,7 +225,7 @@ static void export_parts(const struct reader *r, struct rk_arena *arena, struct 
 
 int rk_partitions_read(const char *path, const char *text, size_t len, struct rk_arena *arena, struct rk_partitions *ret, struct rk_diags *findings)
 {
-	struct reader r = { .diags = findings, .arena = arena, .keys = rk_map_new() };
+	struct reader r = { .diags = findings, .arena = arena, .keys = rk_map_new(), .names = rk_map_new() };
 
 	findings->file = path;
 	read_all(&r, text, len);

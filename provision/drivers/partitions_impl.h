@@ -23,6 +23,7 @@ struct reader {
 	struct rk_diags *diags;
 	struct rk_arena *arena;
 	struct rk_map *keys;              /* pkey -> index into parts */
+	struct rk_map *names;             /* name -> index of the part that OpenSM finds by it: the first in its order, which is by the bytes of the key as they go over the wire */
 	struct part_vec parts;
 	const char *line_start;
 	uint32_t line;

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # What `ib lint` says of a partitions file is what OpenSM makes of it: every case goes through racksh and, in a simulated fabric of three ports,
 # through the real opensm; the P_Key tables that come out must be those that racksh says. Needs ibsim and opensm; no lab, no privileges.
-# usage: lint-vs-opensm.sh [RACKSH]
+# usage: lint-vs-opensm.sh [RACKSH [FILES [SEED]]]; FILES: so many random files after the cases, the same ones for the same SEED.
 set -u
 cd "$(dirname "$0")/../.." || exit 1
 racksh=$(realpath "${1:-${RACKSH:-build/racksh}}") || exit 1
@@ -98,6 +98,10 @@ try() {
 	text=${text//P2/$P2}
 	# shellcheck disable=SC2059 # the text is the format: it holds \n and \t
 	printf "${text//P3/$P3}" >"case.conf"
+	compare "$1"
+}
+
+compare() { # NAME: of case.conf
 	predicted case.conf >said
 	really case.conf >made
 	if cmp -s said made; then
@@ -140,6 +144,10 @@ try 'key 0x8000' "${S}tA=0x8000 : P2=full ;\n"
 try 'no key' "${S}tA : P2=full ;\n"
 try 'generated and explicit key meet' "${S}tA : P2=full ;\ntB=0x1 : P3=full ;\n"
 try 'two generated keys' "${S}tA : P2=full ;\ntB : P3=full ;\n"
+try 'key of an earlier definition of the name' "${S}tA=0x10 : P2=full ;\ntA : P3=full ;\n"
+try 'two earlier definitions of the name' "${S}tA=0x120 : P2=full ;\ntA=0x30 : P1=full ;\ntA : P3=full ;\n"
+try 'key 0 and an earlier definition of the name' "${S}tA=0x10 : P2=full ;\ntA=0x0 : P3=full ;\n"
+try 'key 0 for the default' "${S}Default=0 : P3=full ;\n"
 try 'empty key' "${S}tA= : P2=full ;\n"
 try 'octal key' "${S}tA=010 : P2=full ;\n"
 try 'negative key' "${S}tA=-1 : P2=full ;\n"
@@ -185,6 +193,54 @@ try 'empty members' "${S}tA=0x10 : ;\ntB=0x20 : ,,P2=full,, ;\n"
 try 'NONE' "${S}tA=0x10 : NONE, P2=full ;\n"
 try 'long line' "${S}tA=0x10, defmember=full : $(printf '0x5000e603000f%04x,' {1..210}) P2 ;\n"
 try 'long comment' "${S}# $(printf 'x%.0s' {1..4080}) tZ=0x66, defmember=full : ALL ;\ntA=0x10 : P2=full ;\n"
+
+# ---- random files: good pieces, and now and then a bad one ---------------------------------------------------------------------
+
+# one_of WORD...: sets `word`; `bad` is how many of 100 pieces are wrong.
+one_of() { word=${*:RANDOM % $# + 1:1}; }
+wrong() { [ $((RANDOM % 100)) -lt "$bad" ]; }
+
+random_member() {
+	local who
+	if wrong; then one_of 0x1 0x 5000e60300020001 al ALLX NONE S ''; else one_of P1 P2 P3 P1 P2 P3 ALL SELF ALL_CAS ALL_SWITCHES 0x5000e603000f0001; fi
+	who=$word
+	if wrong; then one_of "=" =fullx =Full "=full=limited" =l; else one_of '' '' '' =full =limited =both ' = full'; fi
+	text+=$who$word
+}
+
+random_definition() {
+	local left
+	if wrong; then one_of '' 1x 'my t' default a:b; else one_of tA tB tC tA Default; fi
+	text+=$word
+	if wrong; then one_of '' "=" =0 =0x10010 =0x2g =010 =-1; else one_of '=0x10' =0x20 =0x130 =0x10 =0x8010 ' = 0x30' =0x7fff; fi
+	text+=$word
+	for ((left = RANDOM % 3; left > 0; left--)); do
+		if wrong; then one_of defmember foo sl=16 mtu mgid=ff12:401b::0707 def=full; else one_of defmember=full defmember=limited ipoib rate=3 indx0 scope=2; fi
+		text+=", $word"
+	done
+	if wrong; then one_of '' ' : :'; else one_of ' : '; fi
+	text+=$word
+	for ((left = RANDOM % 4; left >= 0; left--)); do
+		random_member
+		[ "$left" -eq 0 ] || if wrong; then one_of ' ' ',,' '\n'; else one_of , ', ' ',\n'; fi
+		[ "$left" -eq 0 ] || text+=$word
+	done
+	if wrong; then one_of '' ';;'; else one_of ';'; fi
+	text+=$word
+	if wrong; then one_of '\r\n' ''; else one_of '\n' '\n' ' # ; x\n' '\n\n'; fi
+	text+=$word
+}
+
+files=${2:-0} seed=${3:-1}
+for ((n = seed; n < seed + files; n++)); do
+	RANDOM=$n
+	one_of 0 0 2 6
+	bad=$word text=
+	one_of '' "$S" "$S" 'Default=0x7fff : ALL=full ;\n' 'Default : ALL=limited ;\n'
+	text=$word
+	for ((definitions = RANDOM % 4; definitions >= 0; definitions--)); do random_definition; done
+	try "random file $n" "$text"
+done
 
 echo "lint against opensm: $passed agree, $failed do not"
 [ "$failed" -eq 0 ]
