@@ -260,7 +260,7 @@ static bool changes(const struct rk_command *c, const char *example)
 
 static void changes_nothing_dry(const struct rk_command *c, const char *example)
 {
-	if (!changes(c, example) || wants_empty_site(example))
+	if (!(changes(c, example) || (c->flags & RK_CMD_RECORDS)) || wants_empty_site(example))
 		return;
 	copy("base.db", "dry.db");
 	char *before RK_CLEANUP_FREE = everything("dry.db");

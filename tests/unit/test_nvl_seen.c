@@ -133,11 +133,11 @@ static void a_switch_that_does_not_answer_leaves_the_old_reading(void **state)
 	assert_int_equal(note_of(f, "r1")->live, 8);
 }
 
-static void a_read_only_world_keeps_nothing(void **state)
+static void a_reader_that_takes_no_notes_keeps_nothing(void **state)
 {
 	struct fixture *f = *state;
 
-	f->world.env.read_only = true;
+	f->world.no_notes = true;
 	verify(f, true, 0);
 	assert_null(note_of(f, "r1"));
 }
@@ -195,7 +195,7 @@ int main(void)
 		WITH(a_vm_that_is_off_on_purpose_is_not_asked),
 		WITH(what_was_read_is_kept_with_its_age),
 		WITH(a_switch_that_does_not_answer_leaves_the_old_reading),
-		WITH(a_read_only_world_keeps_nothing),
+		WITH(a_reader_that_takes_no_notes_keeps_nothing),
 		WITH(what_was_read_of_an_earlier_partition_is_forgotten),
 		WITH(an_operation_that_is_not_over_shows_what_it_has_done),
 	};
