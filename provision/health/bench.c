@@ -249,7 +249,8 @@ static void lost_rails(const struct rk_evidence *evidence, struct rk_metrics *re
 		double rail;
 		if (!rk_starts_with(line, RK_RAIL_LOST) || !rk_lead_number(line + strlen(RK_RAIL_LOST), &rail) || rail < 0 || rail >= RK_RAILS_MAX)
 			continue;
-		rk_metric_absent(ret, "ibbw.gbps", rk_labelf(ret, "rail=%.0f", rail), "no result");
+		const char *why = strstr(line + strlen(RK_RAIL_LOST), ": ");
+		rk_metric_absent(ret, "ibbw.gbps", rk_labelf(ret, "rail=%.0f", rail), why ? why + 2 : "no result");
 		lost++;
 	}
 }

@@ -26,4 +26,4 @@ size_t rk_round_partner(size_t i, size_t round, size_t n);
 /* Rounds after which everybody of n has met two others (all others, when there are fewer). */
 size_t rk_rounds(size_t n);
 /* One script on one VM, over a connection of its own. */
-int rk_measure_on(struct rk_world *world, int vm, const char *text, int seconds, struct rk_ssh_result *result);
+int rk_measure_on(struct rk_world *world, int vm, const char *text, int seconds, struct rk_ssh_result *result, struct rk_err *err);

@@ -107,22 +107,26 @@ static bool nccl_error(const struct place *p, const struct rk_evidence *evidence
 	return true;
 }
 
-/* Returns the bandwidth, 0 without a result. *ret_told: the metric "error" says how it went; may be NULL. */
-static double nccl_run(const struct place *p, const struct rk_evidence *evidence, bool *ret_told)
+/* Returns the bandwidth, 0 without a result. why_none: what the metric "error" lacks when nothing says how it went; NULL: there is none then. */
+static double nccl_run(const struct place *p, const struct rk_evidence *evidence, const char *why_none)
 {
 	char *at = rk_clean(p->m->arena, evidence->out, evidence->out_len), *line;
 	struct nccl n = { 0 };
 	bool cut = false, error = nccl_error(p, evidence);
 
-	while ((line = rk_next_line(&at, &cut)) != NULL)
+	while ((line = rk_next_line(&at, &cut)) != NULL) {
+		if (rk_starts_with(line, RK_RUN_LOST))
+			why_none = line + strlen(RK_RUN_LOST);
 		nccl_line(&n, rk_trim(line), cut);
+	}
+	bool result = n.row && n.concluded;
 	if (n.row || n.listed || n.concluded)
 		nccl_emit(p, &n);
-	if (n.row && n.concluded && !error)
+	if (result && !error)
 		rk_metric_text(p->m, name(p, "error"), p->label, "none");
-	if (ret_told)
-		*ret_told = error || (n.row && n.concluded);
-	return n.row && n.concluded ? n.busbw : 0;
+	else if (why_none && !error)
+		rk_metric_absent(p->m, name(p, "error"), p->label, why_none);
+	return result ? n.busbw : 0;
 }
 
 void rk_parse_nccl(const struct rk_evidence *evidence, struct rk_metrics *ret)
@@ -140,6 +144,9 @@ void rk_parse_nccl_racks(const struct rk_evidence *evidence, struct rk_metrics *
 {
 	static const char mark[] = "# racksh: pair ";
 	const char *end = evidence->out + evidence->out_len, *at = memmem(evidence->out, evidence->out_len, mark, strlen(mark));
+	const char *reason = rk_probe_reason(evidence, ret->arena);
+	/* A pair that was lost is not known, however well the others did. */
+	const char *why_none = rk_status_is(evidence, "127") ? NULL : reason ? reason : "no result";
 	double best = 0;
 
 	for (int runs = 0; at && runs < PAIRS_MAX; runs++) {
@@ -152,11 +159,7 @@ void rk_parse_nccl_racks(const struct rk_evidence *evidence, struct rk_metrics *
 		run.out_len = (size_t)((next ? next : end) - run.out);
 		if (eol && (!next || next > eol) && rk_words(head, words, 3) == 2) {
 			const char *peer = rk_labelf(ret, "peer=%.48s", words[1]);
-			bool told;
-			double busbw = nccl_run(&(struct place){ ret, "nccl.pair", peer }, &run, &told);
-			/* A pair that was lost is not known, however well the others did. */
-			if (!told && !rk_status_is(evidence, "127"))
-				rk_metric_absent(ret, "nccl.pair.error", peer, "no result");
+			double busbw = nccl_run(&(struct place){ ret, "nccl.pair", peer }, &run, why_none);
 			best = busbw > best ? busbw : best;
 		}
 		at = next;

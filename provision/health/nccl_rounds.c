@@ -6,6 +6,7 @@
 
 #include "inventory/base/str.h"
 #include "provision/health/collect.h"
+#include "provision/health/parse.h"
 #include "provision/health/rules.h"
 
 enum { LIMIT_SECONDS = 300, USUAL_SECONDS = 90, NOBODY = -1 };
@@ -62,15 +63,21 @@ static const char *command(struct rk_arena *arena, const struct rounds *r, const
 				      "-c 1 2>&1", LIMIT_SECONDS, rk_str_text(&quoted), ranks, gpus);
 }
 
-static void keep(struct domain *d, int rc, const struct rk_ssh_result *result, const char *peer)
+/* lost: why there is no result, or NULL. */
+static void keep(struct domain *d, const char *lost, const struct rk_ssh_result *result, const char *peer)
 {
 	if (peer)
 		rk_str_addf(&d->out, "# racksh: pair %s %s\n", d->rack, peer);
 	rk_str_addn(&d->out, rk_str_text(&result->out), result->out.len);
 	if (d->out.len && d->out.text[d->out.len - 1] != '\n')
 		rk_str_addc(&d->out, '\n');
+	if (lost) {
+		rk_str_add(&d->out, RK_RUN_LOST);
+		rk_str_add_escaped(&d->out, lost, strlen(lost));
+		rk_str_addc(&d->out, '\n');
+	}
 	/* As ssh says it. A run that was lost is not one that nobody wanted. */
-	int status = rc || result->status < 0 ? 255 : result->status;
+	int status = lost ? 255 : result->status;
 	d->status = status > d->status ? status : d->status;
 }
 
@@ -79,11 +86,13 @@ static void measure(const struct rounds *r, struct domain *a, struct domain *b)
 	RK_CLEANUP_ARENA struct rk_arena *arena = rk_arena_new();
 	const struct domain *both[] = { a, b };
 	struct rk_ssh_result result = { .status = -1 };
-	int rc = rk_measure_on(r->world, r->vms[a->members[0]], command(arena, r, both, b ? 2 : 1), LIMIT_SECONDS + 10, &result);
+	struct rk_err err RK_CLEANUP_ERR = RK_ERR_INIT;
+	int rc = rk_measure_on(r->world, r->vms[a->members[0]], command(arena, r, both, b ? 2 : 1), LIMIT_SECONDS + 10, &result, &err);
+	const char *lost = rc ? err.message : result.status < 0 ? "it was killed" : NULL;
 
-	keep(a, rc, &result, b ? b->rack : NULL);
+	keep(a, lost, &result, b ? b->rack : NULL);
 	if (b)
-		keep(b, rc, &result, a->rack);
+		keep(b, lost, &result, a->rack);
 	rk_ssh_result_clear(&result);
 }
 

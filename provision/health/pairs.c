@@ -36,7 +36,8 @@ size_t rk_rounds(size_t n)
 struct side {
 	int status;              /* of the client; -1 = not run */
 	char *out, *err;         /* malloc'ed */
-	double gbps;
+	double gbps;             /* below 0: no result */
+	char *why;               /* there is none, as far as that is known; malloc'ed */
 };
 struct pairs {
 	struct rk_world *world;
@@ -61,16 +62,15 @@ static const char *command(struct rk_arena *arena, int rail, const char *server)
 				      "[ $rc = 1 ] || break; sleep 1; done; cat \"$f\"; rm -f \"$f\"; exit $rc", set, CLIENT_SECONDS, tool, server);
 }
 
-int rk_measure_on(struct rk_world *world, int vm, const char *text, int seconds, struct rk_ssh_result *result)
+int rk_measure_on(struct rk_world *world, int vm, const char *text, int seconds, struct rk_ssh_result *result, struct rk_err *err)
 {
 	const char *argv[] = { "sh", "-c", text, NULL };
-	struct rk_err err RK_CLEANUP_ERR = RK_ERR_INIT;
 	struct rk_vm_conn *conn = NULL;
-	int rc = rk_vm_connect(world, vm, &conn, &err);
+	int rc = rk_vm_connect(world, vm, &conn, err);
 
 	if (!rc) {
 		rk_vm_limit(conn, seconds * 1000, seconds * 1000);
-		rc = rk_vm_run(conn, argv, result, &err);
+		rc = rk_vm_run(conn, argv, result, err);
 	}
 	rk_vm_close(conn);
 	return rc;
@@ -82,6 +82,7 @@ struct duel {
 	int vm[2];
 	const char *text[2];
 	struct rk_ssh_result result[2];
+	struct rk_err err[2];
 	int rc[2];
 };
 
@@ -89,7 +90,7 @@ static void one_end(void *ctx, size_t i)
 {
 	struct duel *d = ctx;
 
-	d->rc[i] = rk_measure_on(d->world, d->vm[i], d->text[i], SERVER_SECONDS + 10, &d->result[i]);
+	d->rc[i] = rk_measure_on(d->world, d->vm[i], d->text[i], SERVER_SECONDS + 10, &d->result[i], &d->err[i]);
 }
 
 static double measured(struct rk_arena *arena, const char *out)
@@ -106,13 +107,16 @@ static double measured(struct rk_arena *arena, const char *out)
 }
 
 /* The better one stays; any answer is better than none. */
-static void keep(struct side *best, int status, const struct rk_ssh_result *result, double gbps)
+static void keep(struct side *best, const struct rk_ssh_result *result, double gbps)
 {
 	if (best->status >= 0 && gbps <= best->gbps)
 		return;
 	free(best->out);
 	free(best->err);
-	*best = (struct side){ status, rk_xstrdup(rk_str_text(&result->out)), rk_xstrdup(rk_str_text(&result->err)), gbps };
+	best->out = rk_xstrdup(rk_str_text(&result->out));
+	best->err = rk_xstrdup(rk_str_text(&result->err));
+	best->status = result->status;
+	best->gbps = gbps;
 }
 
 static struct side *side_of(const struct pairs *p, size_t target, int rail)
@@ -125,13 +129,19 @@ static void one_duel(const struct pairs *p, size_t client, size_t server, int ra
 	RK_CLEANUP_ARENA struct rk_arena *arena = rk_arena_new();
 	const char *address = p->world->site->vms[p->vms[server]].address;
 	struct duel d = { p->world, { p->vms[server], p->vms[client] }, { command(arena, rail, NULL), command(arena, rail, address ? address : "localhost") },
-			  { { .status = -1 }, { .status = -1 } }, { 0 } };
+			  { { .status = -1 }, { .status = -1 } }, { RK_ERR_INIT, RK_ERR_INIT }, { 0 } };
 
 	rk_fanout(2, 2, one_end, &d);
+	struct side *s = side_of(p, client, rail);
 	if (!d.rc[1])
-		keep(side_of(p, client, rail), d.result[1].status, &d.result[1], measured(arena, rk_str_text(&d.result[1].out)));
-	rk_ssh_result_clear(&d.result[0]);
-	rk_ssh_result_clear(&d.result[1]);
+		keep(s, &d.result[1], measured(arena, rk_str_text(&d.result[1].out)));
+	const char *why = d.rc[1] ? d.err[1].message : d.rc[0] ? d.err[0].message : NULL;
+	if (why && !s->why)
+		s->why = rk_xstrdup(why);
+	for (int i = 0; i < 2; i++) {
+		rk_ssh_result_clear(&d.result[i]);
+		rk_err_clear(&d.err[i]);
+	}
 }
 
 /* Below the best one: the median may be of ports that met slow partners. A port without any result is for the rule to judge, it does not get
@@ -231,27 +241,46 @@ int rk_pairs_seconds(size_t n, int rails)
 	return n < 2 ? 0 : (int)rk_rounds(n) * rails * 2 * USUAL_SECONDS;
 }
 
+/* What the other rails brought must not speak for it. A tool that is missing has its own status. */
+static void add_lost(struct rk_str *out, const struct side *s, int rail)
+{
+	if (s->gbps >= 0 || s->status == 127)
+		return;
+	rk_str_addf(out, "%s" RK_RAIL_LOST "%d: ", out->len && out->text[out->len - 1] != '\n' ? "\n" : "", rail);
+	const char *why = s->why ? s->why : "no result";
+	rk_str_add_escaped(out, why, strlen(why));
+	rk_str_addc(out, '\n');
+}
+
+/* "unreachable" when no connection came through. */
+static const char *status_of(const struct pairs *p, size_t target, struct rk_arena *arena)
+{
+	int status = -1;
+
+	for (int rail = 0; rail < p->rails; rail++) {
+		int own = side_of(p, target, rail)->status;
+		status = own > 0 || own > status ? own : status;
+	}
+	return status < 0 ? "unreachable" : rk_arena_printf(arena, "%d", status);
+}
+
 static void add_evidence(const struct pairs *p, size_t target, struct rk_arena *arena, struct rk_target *t)
 {
 	struct rk_str out RK_CLEANUP_STR = RK_STR_INIT, err RK_CLEANUP_STR = RK_STR_INIT;
-	const char *status = "unreachable";
-	bool any = false;
+	const char *status = status_of(p, target, arena);
+	bool reached = strcmp(status, "unreachable") != 0;
 
-	for (int rail = 0; rail < p->rails; rail++)
-		any |= side_of(p, target, rail)->status >= 0;
 	for (int rail = 0; rail < p->rails; rail++) {
 		struct side *s = side_of(p, target, rail);
-		if (s->status >= 0) {
-			bool first = strcmp(status, "unreachable") == 0;
-			status = first || s->status ? rk_arena_printf(arena, "%d", s->status) : status;
-			rk_str_add(&out, s->out);
-			rk_str_add(&err, s->err);
-		} else if (any && rail < t->expect.rails) {
-			/* The others must not speak for it. */
-			rk_str_addf(&out, "%s" RK_RAIL_LOST "%d\n", out.len && out.text[out.len - 1] != '\n' ? "\n" : "", rail);
-		}
+		rk_str_add(&out, s->out ? s->out : "");
+		rk_str_add(&err, s->err ? s->err : "");
+		if (reached && rail < t->expect.rails)
+			add_lost(&out, s, rail);
+		else if (!reached && !err.len && s->why)
+			rk_str_add(&err, s->why);
 		free(s->out);
 		free(s->err);
+		free(s->why);
 	}
 	struct rk_evidence *e = &t->evidence[t->n_evidence++];
 	*e = (struct rk_evidence){ "ib-write-bw", rk_arena_strdup(arena, rk_str_text(&out)), out.len, rk_arena_strdup(arena, rk_str_text(&err)), err.len, status };
@@ -268,7 +297,7 @@ void rk_collect_pairs(struct rk_world *world, const int *vms, size_t n, struct r
 	p.best = rk_xcalloc(n * (size_t)p.rails + 1, sizeof(*p.best));
 	p.partner = rk_xcalloc(n, sizeof(*p.partner));
 	for (size_t i = 0; i < n * (size_t)p.rails; i++)
-		p.best[i].status = -1;
+		p.best[i] = (struct side){ .status = -1, .gbps = -1 };
 	for (size_t round = 0; round < rk_rounds(n); round++)
 		play_round(&p, round, rk_rounds(n));
 	play_deciders(&p);

@@ -22,8 +22,10 @@ const char *rk_no_value(const char *s);
 void rk_metric_value(struct rk_metrics *m, const char *name, const char *label, const char *text, bool number);
 const char *rk_labelf(struct rk_metrics *m, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
-/* A line of ib-write-bw's evidence, with the number of the rail behind it: all its measurements were lost. */
+/* Lines of evidence about what was lost: all measurements of a rail (ib-write-bw; behind it its number, ": " and why), or a run (nccl-domain and
+ * nccl-racks; behind it why). */
 #define RK_RAIL_LOST "# racksh: no result of rail "
+#define RK_RUN_LOST "# racksh: no result: "
 
 /* Words between blanks, in place; at most max. */
 size_t rk_words(char *line, char **words, size_t max);
