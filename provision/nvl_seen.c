@@ -27,7 +27,7 @@ static void ask(void *ctx, size_t i)
 	struct rk_vm_conn *conn = NULL;
 	struct rk_ssh_result result = { .status = -1 };
 	const char *const argv[] = { "sh", "-c", a->collector->command, NULL };
-	int rc = rk_vm_connect(a->world, g->vm, &conn, &err);
+	int rc = rk_vm_connect(a->world, g->vm, 0, &conn, &err);
 
 	if (rc == 0)
 		rc = rk_vm_run(conn, argv, &result, &err);

@@ -16,7 +16,7 @@ int rk_run_in_guest(struct rk_world *world, struct rk_step *step, const char *co
 	int vm, rc = rk_param_vm(world, step, &vm, err);
 
 	if (!rc)
-		rc = rk_vm_connect(world, vm, &conn, err);
+		rc = rk_vm_connect(world, vm, 0, &conn, err);
 	if (!rc)
 		rc = rk_vm_run(conn, argv, result, err);
 	rk_vm_close(conn);
@@ -98,7 +98,7 @@ static int judge_now(struct rk_world *world, struct rk_step *step, const struct 
 	struct rk_target *targets;
 	/* The wall clock, as in rk_validate: both write into the history of the cluster, and a twin's clock runs ahead of it. */
 	int64_t started = rk_clock_unix_ms(NULL);
-	int rc = rk_collect(world, g->profile, g->level, g->vms, g->n, step->arena, &targets, err);
+	int rc = rk_collect(world, g->profile, g->level, 0, g->vms, g->n, step->arena, &targets, err);
 
 	if (!rc)
 		rc = rk_judge(g->profile, g->level, targets, g->n, step->arena, report, err);

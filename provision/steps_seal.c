@@ -24,7 +24,7 @@ static int first_boot_over(struct rk_world *world, struct rk_step *step, int *re
 	int vm, rc = rk_param_vm(world, step, &vm, err);
 
 	if (!rc)
-		rc = rk_vm_connect(world, vm, &conn, err);
+		rc = rk_vm_connect(world, vm, 0, &conn, err);
 	if (!rc)
 		rc = rk_vm_run(conn, argv, &result, err);
 	*ret = !rc && finished(&result);

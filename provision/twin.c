@@ -179,7 +179,7 @@ static int write_imex(struct rk_world *twin, const struct rk_cluster *c, int vm,
 	for (int v = c->first_vm; v < c->first_vm + c->n_vms; v++)
 		if (site->vms[v].address && site->trays[site->vms[v].tray].rack == site->trays[site->vms[vm].tray].rack)
 			argv[n++] = site->vms[v].address;
-	int rc = rk_vm_connect(twin, vm, &conn, err);
+	int rc = rk_vm_connect(twin, vm, 0, &conn, err);
 	if (!rc)
 		rc = rk_vm_run(conn, argv, &result, err);
 	rk_vm_close(conn);

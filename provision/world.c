@@ -102,10 +102,10 @@ static const char *guest_user(const struct rk_cluster *cluster, struct rk_arena 
 	return rk_arena_strdup(arena, rk_jstr(rk_jget(rk_jget(rk_json_root(spec), "ssh"), "user")));
 }
 
-static int open_guest(struct rk_world *world, const struct rk_vm *vm, struct rk_ssh **ret, struct rk_err *err)
+static int open_guest(struct rk_world *world, const struct rk_vm *vm, int total_ms, struct rk_ssh **ret, struct rk_err *err)
 {
 	struct rk_arena *arena RK_CLEANUP_ARENA = rk_arena_new();
-	struct rk_ssh_limits limits = { .command_ms = world->env.timeout_ms, .idle_ms = world->env.timeout_ms };
+	struct rk_ssh_limits limits = { .command_ms = world->env.timeout_ms, .idle_ms = world->env.timeout_ms, .total_ms = total_ms };
 	const struct rk_tray *tray = vm->tray == RK_NONE ? NULL : &world->site->trays[vm->tray];
 
 	if (!vm->address || !*vm->address)
@@ -125,7 +125,7 @@ static int open_guest(struct rk_world *world, const struct rk_vm *vm, struct rk_
 	return rc == 0 || rc == RK_CANCELLED ? rc : (rk_err_while(err, "vm \"%s\"", vm->name), rc);
 }
 
-int rk_vm_connect(struct rk_world *world, int vm, struct rk_vm_conn **ret, struct rk_err *err)
+int rk_vm_connect(struct rk_world *world, int vm, int total_ms, struct rk_vm_conn **ret, struct rk_err *err)
 {
 	struct rk_vm_conn *conn = rk_xcalloc(1, sizeof(*conn));
 	int rc = 0;
@@ -134,7 +134,7 @@ int rk_vm_connect(struct rk_world *world, int vm, struct rk_vm_conn **ret, struc
 	conn->site = world->site;
 	conn->tray = world->site->vms[vm].tray;
 	if (!world->sim)
-		rc = open_guest(world, &world->site->vms[vm], &conn->ssh, err);
+		rc = open_guest(world, &world->site->vms[vm], total_ms, &conn->ssh, err);
 	if (rc != 0) {
 		free(conn);
 		return rc;

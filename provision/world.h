@@ -36,7 +36,8 @@ void rk_world_close(struct rk_world *world); /* closes what it opened: drivers, 
 /* Runs a command line (argv) on a VM over its pinned SSH; the twin answers from its own state. Fills result like rk_ssh_run.
  * Opened sessions live as long as `conn`. */
 struct rk_vm_conn;
-int rk_vm_connect(struct rk_world *world, int vm, struct rk_vm_conn **ret, struct rk_err *err);
+/* total_ms: for the connection, on all its hops, and everything that runs over it; 0: each step has its own limit only. */
+int rk_vm_connect(struct rk_world *world, int vm, int total_ms, struct rk_vm_conn **ret, struct rk_err *err);
 /* The next commands may be silent and last that long (ms); for measurements that take minutes. */
 void rk_vm_limit(struct rk_vm_conn *conn, int idle_ms, int command_ms);
 int rk_vm_run(struct rk_vm_conn *conn, const char *const *argv, struct rk_ssh_result *result, struct rk_err *err);

@@ -61,7 +61,7 @@ static int add_facility(struct rk_call *call, struct rk_report *report, struct r
 /* Asks now, or judges what was kept. */
 static int measure(struct rk_call *call, int cluster, struct rk_report *report, struct rk_err *err)
 {
-	const struct rk_validate_opts opts = { rk_call_arg(call, "level"), rk_call_arg(call, "profile"), NULL };
+	const struct rk_validate_opts opts = { rk_call_arg(call, "level"), rk_call_arg(call, "profile"), NULL, 0 };
 	const char *kept = rk_call_arg(call, "evidence");
 	const struct rk_cluster *c = &call->world->site->clusters[cluster];
 

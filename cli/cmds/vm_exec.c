@@ -22,7 +22,7 @@ static void exec_one(void *ctx, size_t i)
 	struct answer *a = &x->answers[i];
 	struct rk_vm_conn *conn = NULL;
 
-	a->rc = rk_vm_connect(x->call->world, x->vms[i], &conn, &a->err);
+	a->rc = rk_vm_connect(x->call->world, x->vms[i], 0, &conn, &a->err);
 	if (!a->rc)
 		a->rc = rk_vm_run(conn, x->argv, &a->result, &a->err);
 	if (!a->rc && a->result.status)

@@ -10,8 +10,9 @@
 #include "provision/health/collect.h"
 #include "provision/health/rules.h"
 
-/* A probe may take a minute, or PATIENCE times as long as it usually does. */
-enum { PROBE_SECONDS = 60, PATIENCE = 5, PROBES_MAX = RK_COLLECTORS_MAX };
+/* A probe may take a minute, or PATIENCE times as long as it usually does; a target, with its connection, PATIENCE times as long as its probes together
+ * usually take, but TARGET_SECONDS at least: one that lets each of them run into its limit must not hold up all. */
+enum { PROBE_SECONDS = 60, PATIENCE = 5, TARGET_SECONDS = 180, PROBES_MAX = RK_COLLECTORS_MAX };
 
 /* A second form of the same answer; judged when it is in an evidence folder, not asked for beside the first one. */
 static const struct {
@@ -27,7 +28,8 @@ struct plan {
 	char nonce[17];
 	struct rk_str script;
 	const struct rk_texts *level; /* names of the collectors */
-	int estimate, total, longest; /* seconds: what it usually takes, what it may take, what one probe may take */
+	int estimate, longest;        /* seconds: what all of it usually takes, what one probe may take */
+	int total_ms;                 /* what all of it may take */
 };
 
 static bool wanted(const struct rk_texts *level, const struct rk_collector *c)
@@ -54,11 +56,10 @@ static void add_probe(struct plan *p, const struct rk_collector *c)
 		    limit, rk_str_text(&quoted), rk_str_text(&quoted));
 	rk_str_addf(&p->script, "printf '\\n'; printf '\\n' >&2; m \"@@racksh:%s:end %s $rc\"\n", p->nonce, c->name);
 	p->estimate += c->seconds ? c->seconds : 1;
-	p->total += limit;
 	p->longest = limit > p->longest ? limit : p->longest;
 }
 
-static int make_plan(const struct rk_hprofile *profile, const char *level, struct plan *p, struct rk_err *err)
+static int make_plan(const struct rk_hprofile *profile, const char *level, int total_ms, struct plan *p, struct rk_err *err)
 {
 	enum rk_level at;
 	uint64_t random;
@@ -78,6 +79,8 @@ static int make_plan(const struct rk_hprofile *profile, const char *level, struc
 		p->probes[p->n++] = c;
 		add_probe(p, c);
 	}
+	int seconds = p->estimate * PATIENCE > TARGET_SECONDS ? p->estimate * PATIENCE : TARGET_SECONDS;
+	p->total_ms = total_ms ? total_ms : seconds * 1000;
 	return 0;
 }
 
@@ -168,7 +171,7 @@ static int ask_vm(const struct plan *p, struct rk_vm_conn *conn, struct rk_arena
 	enum { SLACK = 30 };
 	const char *argv[] = { "sh", "-c", rk_str_text(&p->script), NULL };
 	struct rk_ssh_result result = { .status = -1 };
-	rk_vm_limit(conn, (p->longest + SLACK) * 1000, (p->total + SLACK) * 1000);
+	rk_vm_limit(conn, (p->longest + SLACK) * 1000, p->total_ms);
 	int rc = rk_vm_run(conn, argv, &result, err);
 
 	/* Even when the session broke, what came before counts. */
@@ -209,7 +212,7 @@ static void collect_one(void *ctx, size_t i)
 	struct rk_err err RK_CLEANUP_ERR = RK_ERR_INIT;
 	struct rk_vm_conn *conn = NULL;
 
-	int rc = rk_vm_connect(job->world, job->vms[i], &conn, &err);
+	int rc = rk_vm_connect(job->world, job->vms[i], job->plan->total_ms, &conn, &err);
 	if (!rc)
 		rc = job->world->sim ? ask_twin(job->plan, conn, job->arenas[i], t, &err) : ask_vm(job->plan, conn, job->arenas[i], t, &err);
 	if (rc)
@@ -335,11 +338,11 @@ static void announce(struct rk_world *world, const struct plan *plan, const int 
 	world->progress(world->progress_ctx, text);
 }
 
-int rk_collect(struct rk_world *world, const struct rk_hprofile *profile, const char *level, const int *vms, size_t n, struct rk_arena *arena,
-	       struct rk_target **ret, struct rk_err *err)
+int rk_collect(struct rk_world *world, const struct rk_hprofile *profile, const char *level, int total_ms, const int *vms, size_t n,
+	       struct rk_arena *arena, struct rk_target **ret, struct rk_err *err)
 {
 	struct plan plan = { .n = 0 };
-	int rc = make_plan(profile, level ? level : "quick", &plan, err);
+	int rc = make_plan(profile, level ? level : "quick", total_ms, &plan, err);
 
 	if (rc)
 		return rc;

@@ -25,5 +25,5 @@ int rk_nccl_seconds(const struct rk_texts *level, const struct rk_target *target
 size_t rk_round_partner(size_t i, size_t round, size_t n);
 /* Rounds after which everybody of n has met two others (all others, when there are fewer). */
 size_t rk_rounds(size_t n);
-/* One script on one VM, over a connection of its own. */
+/* One script on one VM, over a connection of its own; a minute more for the way there. */
 int rk_measure_on(struct rk_world *world, int vm, const char *text, int seconds, struct rk_ssh_result *result, struct rk_err *err);

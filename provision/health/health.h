@@ -119,9 +119,10 @@ int rk_judge(const struct rk_hprofile *profile, const char *level, const struct 
 int rk_report_rc(const struct rk_report *report, bool strict); /* 0, RK_UNHEALTHY, RK_UNREACHABLE */
 
 /* Runs the collectors of the level on the VMs (indexes into world->site->vms), one connection each, in parallel; measurements that need several VMs
- * within each cluster. Targets of one cluster stand side by side, else in the order of the VMs. */
-int rk_collect(struct rk_world *world, const struct rk_hprofile *profile, const char *level, const int *vms, size_t n, struct rk_arena *arena,
-	       struct rk_target **ret, struct rk_err *err);
+ * within each cluster. Targets of one cluster stand side by side, else in the order of the VMs. total_ms: for everything that
+ * is asked of one VM over its connection, and that connection; 0: 5 times as long as it usually takes, and at least 3 minutes. What came until then counts. */
+int rk_collect(struct rk_world *world, const struct rk_hprofile *profile, const char *level, int total_ms, const int *vms, size_t n,
+	       struct rk_arena *arena, struct rk_target **ret, struct rk_err *err);
 /* Trays that failed a check that asks for a cordon, folded, and the checks; NULL when there are none. In the arena. */
 const char *rk_report_cordon(const struct rk_report *report, struct rk_arena *arena, const char **ret_checks);
 /* Evidence folders (CLI.md). */

@@ -9,7 +9,7 @@
 #include "provision/health/collect.h"
 #include "provision/health/parse.h"
 
-enum { ROUNDS = 2, ROUNDS_MORE = 3, PORT = 18515, SERVER_SECONDS = 40, CLIENT_SECONDS = 30, USUAL_SECONDS = 8, DECIDERS_MAX = 8, NOBODY = -1 };
+enum { ROUNDS = 2, ROUNDS_MORE = 3, PORT = 18515, SERVER_SECONDS = 40, CLIENT_SECONDS = 30, WAY_SECONDS = 60, USUAL_SECONDS = 8, DECIDERS_MAX = 8, NOBODY = -1 };
 #define SUSPECT 0.95 /* of the best of its rail: below that a port plays once more, against a good one */
 
 /* Partner of i in a round, by the circle method; n is even. Each round pairs everybody once, no pair comes twice in n - 1 rounds. */
@@ -66,7 +66,7 @@ int rk_measure_on(struct rk_world *world, int vm, const char *text, int seconds,
 {
 	const char *argv[] = { "sh", "-c", text, NULL };
 	struct rk_vm_conn *conn = NULL;
-	int rc = rk_vm_connect(world, vm, &conn, err);
+	int rc = rk_vm_connect(world, vm, (seconds + WAY_SECONDS) * 1000, &conn, err);
 
 	if (!rc) {
 		rk_vm_limit(conn, seconds * 1000, seconds * 1000);

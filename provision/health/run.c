@@ -37,7 +37,7 @@ int rk_validate(struct rk_world *world, const struct rk_validate_opts *opts, con
 	level = level ? level : "quick";
 	int rc = rk_hprofile_load(name ? name : rk_hprofile_for(site, vms[0]), &profile, err);
 	if (!rc)
-		rc = rk_collect(world, profile, level, vms, n, arena, &targets, err);
+		rc = rk_collect(world, profile, level, opts->total_ms, vms, n, arena, &targets, err);
 	if (!rc && opts->save)
 		rc = rk_evidence_save(opts->save, targets, n, err);
 	if (!rc)

@@ -6,6 +6,7 @@ struct rk_validate_opts {
 	const char *level;    /* NULL: what the cluster's spec says, else quick */
 	const char *profile;  /* name or file; NULL: what the spec says, else the one of the rack's kind */
 	const char *save;     /* evidence folder to make, or NULL */
+	int total_ms;         /* for one VM, as in rk_collect; 0: what the level needs */
 };
 /* vms: indexes into world->site->vms, at least one. The report is in the arena and refers to the site's names. */
 int rk_validate(struct rk_world *world, const struct rk_validate_opts *opts, const int *vms, size_t n, struct rk_arena *arena, struct rk_report *ret,

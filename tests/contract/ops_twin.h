@@ -286,7 +286,7 @@ static inline void live_guest(struct fixture *f, int vm, struct rk_str *out)
 	struct rk_ssh_result result = { .status = -1 };
 	struct rk_vm_conn *conn = NULL;
 
-	OK(rk_vm_connect(&f->world, vm, &conn, err));
+	OK(rk_vm_connect(&f->world, vm, 0, &conn, err));
 	int rc = rk_vm_run(conn, argv, &result, NULL);
 	rk_str_addf(out, "imex %s\n%s", f->world.site->vms[vm].name, rc ? "no answer\n" : rk_str_text(&result.out));
 	rk_ssh_result_clear(&result);

@@ -20,7 +20,7 @@ static void tool(const char *name, const char *script)
 	sshd_write(&server, name, text, 0755);
 }
 
-static const char *const tools[] = { "nvidia-smi", "dmesg", "chronyc" };
+static const char *const tools[] = { "nvidia-smi", "dmesg", "chronyc", "ibstat" };
 
 static int start(void **state)
 {
@@ -69,14 +69,14 @@ static struct rk_sim *open_real(struct twin *t)
 	return sim;
 }
 
-static struct rk_target *collected(struct twin *t)
+static struct rk_target *collected(struct twin *t, int total_ms)
 {
 	static const int vms[] = { 0, 1 };
 	struct rk_hprofile *profile RK_CLEANUP(rk_cleanup_hprofile) = NULL;
 	struct rk_target *targets = NULL;
 
 	TWIN_OK(rk_hprofile_load("gb300-quick", &profile, err));
-	TWIN_OK(rk_collect(&t->world, profile, "quick", vms, 2, t->arena, &targets, err));
+	TWIN_OK(rk_collect(&t->world, profile, "quick", total_ms, vms, 2, t->arena, &targets, err));
 	return targets;
 }
 
@@ -98,7 +98,7 @@ static void one_connection_per_host_runs_all_collectors(void **state)
 		skip();
 	struct rk_sim *sim = open_real(&t);
 	int before = server.connections;
-	struct rk_target *targets = collected(&t);
+	struct rk_target *targets = collected(&t, 0);
 	assert_int_equal(server.connections, before + 2);
 	for (size_t i = 0; i < 2; i++) {
 		const struct rk_evidence *xml = evidence(&targets[i], "nvidia-smi-xml"), *links = evidence(&targets[i], "nvlink-status");
@@ -125,7 +125,7 @@ static void cancel_ends_it_at_once_with_a_reason_for_each(void **state)
 		skip();
 	struct rk_sim *sim = open_real(&t);
 	t.cancel = 1;
-	struct rk_target *targets = collected(&t);
+	struct rk_target *targets = collected(&t, 0);
 	for (size_t i = 0; i < 2; i++) {
 		const struct rk_evidence *xml = evidence(&targets[i], "nvidia-smi-xml");
 		assert_string_equal(xml->status, "unreachable");
@@ -136,11 +136,35 @@ static void cancel_ends_it_at_once_with_a_reason_for_each(void **state)
 	twin_close(&t);
 }
 
+/* A probe that goes on saying something is never silent, and has its minute: the time of the target ends it. What came before counts, what was not run
+ * is unknown. */
+static void the_time_of_a_target_ends_one_that_goes_on_and_on(void **state)
+{
+	enum { LIMIT_MS = 1500 };
+	struct twin t;
+
+	(void)state;
+	if (!server.up)
+		skip();
+	struct rk_sim *sim = open_real(&t);
+	tool("ibstat", "while echo drip; do sleep 0.1; done");
+	struct rk_target *targets = collected(&t, LIMIT_MS);
+	for (size_t i = 0; i < 2; i++) {
+		assert_string_equal(evidence(&targets[i], "nvlink-status")->status, "9");
+		assert_string_equal(evidence(&targets[i], "ibstat")->status, "timeout");
+		assert_non_null(strstr(evidence(&targets[i], "ibstat")->out, "drip"));
+		assert_string_equal(evidence(&targets[i], "dmesg-xid")->status, "timeout");
+	}
+	t.world.sim = sim;
+	twin_close(&t);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(one_connection_per_host_runs_all_collectors),
 		cmocka_unit_test(cancel_ends_it_at_once_with_a_reason_for_each),
+		cmocka_unit_test(the_time_of_a_target_ends_one_that_goes_on_and_on),
 	};
 
 	return cmocka_run_group_tests(tests, start, stop);

@@ -27,7 +27,7 @@ static const char *said(struct fixture *f, const char *vm, const char *const *ar
 	struct rk_ssh_result result = { .status = -1 };
 	struct rk_vm_conn *conn = NULL;
 
-	OK(rk_vm_connect(&f->world, rk_find_vm(f->world.site, vm), &conn, err));
+	OK(rk_vm_connect(&f->world, rk_find_vm(f->world.site, vm), 0, &conn, err));
 	OK(rk_vm_run(conn, argv, &result, err));
 	const char *out = rk_arena_strdup(f->arena, rk_str_text(&result.out));
 	rk_ssh_result_clear(&result);
