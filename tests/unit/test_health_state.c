@@ -235,6 +235,15 @@ static void a_silent_target_that_is_silenced_is_no_unknown(void **state)
 	assert_string_equal(r.checks[0].silenced, "unknown");
 	assert_ptr_equal(r.checks[0].silence, &all);
 	assert_string_equal(r.checks[0].folded, "a-01");
+	/* One that answers, but whose tool is missing, is unknown in the same way. */
+	t[0].n_evidence = 1;
+	t[0].evidence[0] = (struct rk_evidence){ "ib-counters", "", 0, "", 0, "127" };
+	t[0].n_silences = 0;
+	assert_int_equal(rk_judge(p, "quick", t, 2, arena, &r, NULL), 0);
+	assert_string_equal(r.verdict, "unknown");
+	t[0].n_silences = 1;
+	assert_int_equal(rk_judge(p, "quick", t, 2, arena, &r, NULL), 0);
+	assert_string_equal(r.verdict, "pass");
 	/* Silenced on all of them, there is nothing that a verdict could be about. */
 	assert_int_equal(rk_judge(p, "quick", t, 1, arena, &r, NULL), 0);
 	assert_string_not_equal(r.verdict, "pass");
