@@ -79,8 +79,6 @@ static int run_wait(struct run *run, struct rk_err *err)
 	struct rk_ssh *ssh = run->ssh;
 	int64_t now = rk_clock_ms(NULL), until = run->idle_until < run->command_until ? run->idle_until : run->command_until;
 
-	if (ssh->cancel && *ssh->cancel)
-		return rk_err_set(err, RK_CANCELLED, "cancelled");
 	if (now >= ssh->until)
 		return rk_err_set(err, RK_UNREACHABLE, "ssh %s: command: timed out: the time for all of it is over; its outcome is not known", ssh->name);
 	if (now >= until)
@@ -90,15 +88,16 @@ static int run_wait(struct run *run, struct rk_err *err)
 	/* Waiting is done here: inside libssh a wish to write that came up in a callback does not wake the poll. */
 	int64_t left = (until < ssh->until ? until : ssh->until) - now;
 	short events = (short)(POLLIN | (ssh_get_poll_flags(ssh->session) & SSH_WRITE_PENDING ? POLLOUT : 0));
-	rk_ssh_poll(ssh, ssh->fd, events, run->moved ? 0 : left < RK_SSH_SLICE_MS ? (int)left : RK_SSH_SLICE_MS);
+	bool cancelled = ssh->cancel && *ssh->cancel;
+	rk_ssh_poll(ssh, ssh->fd, events, cancelled || run->moved ? 0 : left < RK_SSH_SLICE_MS ? (int)left : RK_SSH_SLICE_MS);
 	run->moved = false;
-	if (ssh_event_dopoll(ssh->event, 0) == SSH_ERROR || !ssh_is_connected(ssh->session)) {
-		if (run->ended)
-			return 0;
-		ssh->broken = true;
-		return rk_err_set(err, RK_UNREACHABLE, "ssh %s: command: the connection was lost; its outcome is not known", ssh->name);
-	}
-	return 0;
+	bool lost = ssh_event_dopoll(ssh->event, 0) == SSH_ERROR || !ssh_is_connected(ssh->session);
+	if (cancelled) /* after a last look: what has come is kept */
+		return rk_err_set(err, RK_CANCELLED, "cancelled");
+	if (!lost || run->ended)
+		return 0;
+	ssh->broken = true;
+	return rk_err_set(err, RK_UNREACHABLE, "ssh %s: command: the connection was lost; its outcome is not known", ssh->name);
 }
 
 /* Repeats a channel request until it is answered. */

@@ -7,6 +7,7 @@
 #include <netinet/in.h>
 #include <poll.h>
 #include <pthread.h>
+#include <stdatomic.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -31,6 +32,7 @@ struct ssh_servers {
 	ssh_bind bind, other; /* the right host key, and a wrong one */
 	pthread_mutex_t lock; /* libssh's bind is not for several threads */
 	int stop[2];          /* readable when everything is to end */
+	atomic_size_t hanging; /* connections on which nothing will happen any more */
 	bool forget;          /* connections are not kept for ssh_servers_stop: the process ends instead (bench) */
 	pthread_t threads[4096];
 	int fds[4096];
@@ -52,6 +54,7 @@ static inline bool ssh_server_pause(struct ssh_servers *all, int ms)
 {
 	struct pollfd p = { all->stop[0], POLLIN, 0 };
 
+	all->hanging += ms < 0;
 	return poll(&p, 1, ms) == 0;
 }
 

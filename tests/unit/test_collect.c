@@ -3,7 +3,9 @@
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <pthread.h>
 #include <pwd.h>
+#include <sched.h>
 
 #include <cmocka.h>
 
@@ -159,12 +161,56 @@ static void the_time_of_a_target_ends_one_that_goes_on_and_on(void **state)
 	twin_close(&t);
 }
 
+/* Sets the flag as soon as both hosts are in the middle of their second probe. */
+static void *interrupt(void *arg)
+{
+	char *one RK_CLEANUP_FREE = rk_xasprintf("%s/reached", server.dir), *two RK_CLEANUP_FREE = rk_xasprintf("%s/reached.2", server.dir);
+
+	while (access(one, F_OK) != 0 || access(two, F_OK) != 0)
+		sched_yield();
+	*(volatile int *)arg = 1;
+	unlink(one);
+	unlink(two);
+	return NULL;
+}
+
+static void cancel_in_the_middle_keeps_the_probes_that_had_ended(void **state)
+{
+	struct twin t;
+	pthread_t thread;
+
+	(void)state;
+	if (!server.up)
+		skip();
+	char *script RK_CLEANUP_FREE = rk_xasprintf("[ \"$2\" != -s ] && { echo first; exit 0; }\nprintf 'half an ans'\n"
+						    "sleep 1; ln \"$0\" %s/reached 2>/dev/null || ln \"$0\" %s/reached.2\nwhile [ -e \"$0\" ]; do sleep 0.2; done", server.dir, server.dir);
+	tool("nvidia-smi", script);
+	struct rk_sim *sim = open_real(&t);
+	assert_int_equal(pthread_create(&thread, NULL, interrupt, (void *)&t.cancel), 0);
+	struct rk_target *targets = collected(&t, 0);
+	pthread_join(thread, NULL);
+	for (size_t i = 0; i < 2; i++) {
+		const struct rk_evidence *xml = evidence(&targets[i], "nvidia-smi-xml"), *links = evidence(&targets[i], "nvlink-status");
+		assert_string_equal(xml->status, "0");
+		assert_string_equal(xml->out, "first\n");
+		assert_string_equal(links->status, "timeout");
+		assert_string_equal(links->out, "half an ans");
+		const struct rk_evidence *xid = evidence(&targets[i], "dmesg-xid");
+		assert_string_equal(xid->status, "timeout");
+		assert_non_null(strstr(xid->err, "the session ended before this probe"));
+	}
+	t.cancel = 0;
+	t.world.sim = sim;
+	twin_close(&t);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(one_connection_per_host_runs_all_collectors),
 		cmocka_unit_test(cancel_ends_it_at_once_with_a_reason_for_each),
 		cmocka_unit_test(the_time_of_a_target_ends_one_that_goes_on_and_on),
+		cmocka_unit_test(cancel_in_the_middle_keeps_the_probes_that_had_ended),
 	};
 
 	return cmocka_run_group_tests(tests, start, stop);

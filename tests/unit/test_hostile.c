@@ -48,18 +48,23 @@ static struct {
 	struct host hosts[HOSTS];
 } world;
 
-static void one_host(void *ctx, size_t i)
+static void ask(struct host *h, const struct rk_ssh_limits *limits, const volatile int *cancel)
 {
-	static const struct rk_ssh_limits limits = { .connect_ms = 6000, .auth_ms = 6000, .idle_ms = 4000, .command_ms = 8000, .output_max = OUTPUT_MAX };
-	struct host *h = &((struct host *)ctx)[i];
 	const struct rk_ssh_target target = { .host = "127.0.0.1", .port = h->server.port, .host_key = world.host_public, .identity_file = world.identity };
 	const char *argv[] = { "echo", "here", NULL };
 	struct rk_ssh *ssh = NULL;
 
-	h->rc = rk_ssh_open(&target, &limits, NULL, NULL, &ssh, &h->err);
+	h->rc = rk_ssh_open(&target, limits, NULL, cancel, &ssh, &h->err);
 	if (!h->rc)
 		h->rc = rk_ssh_run(ssh, argv, NULL, 0, &h->result, &h->err);
 	rk_ssh_close(ssh);
+}
+
+static void one_host(void *ctx, size_t i)
+{
+	static const struct rk_ssh_limits limits = { .connect_ms = 6000, .auth_ms = 6000, .idle_ms = 4000, .command_ms = 8000, .output_max = OUTPUT_MAX };
+
+	ask(&((struct host *)ctx)[i], &limits, NULL);
 }
 
 static void check_host(const struct host *h, int kind)
@@ -104,6 +109,59 @@ static void bad_hosts_cost_only_their_own_result(void **state)
 	for (size_t i = 0; i < n; i++) {
 		rk_ssh_result_clear(&world.hosts[i].result);
 		rk_err_clear(&world.hosts[i].err);
+	}
+}
+
+/* ---- Ctrl-C ------------------------------------------------------------------------------------------------------------------------- */
+
+/* Hosts that hang in each phase, between good ones. */
+static const struct {
+	enum ssh_server_kind kind;
+	const char *out;
+} phases[] = { { SSH_GOOD, "echo here" }, { SSH_SILENT, "" }, { SSH_VERSION_ONLY, "" }, { SSH_AUTH_HANGS, "" }, { SSH_GOOD, "echo here" },
+	       { SSH_CHANNEL_HANGS, "" }, { SSH_EXEC_HANGS, "" }, { SSH_COMMAND_SILENT, "" }, { SSH_HALF_CLOSE, "x\n" }, { SSH_GOOD, "echo here" } };
+enum { PHASES = RK_ARRAY_SIZE(phases), HANG = PHASES - 3 };
+static struct {
+	struct host hosts[PHASES];
+	atomic_size_t done;
+	volatile int cancel;
+} stopped;
+
+static void one_patient(void *ctx, size_t i)
+{
+	static const struct rk_ssh_limits patient = { .connect_ms = 600000, .auth_ms = 600000, .idle_ms = 600000, .command_ms = 600000 };
+
+	(void)ctx;
+	ask(&stopped.hosts[i], &patient, &stopped.cancel);
+	stopped.done++;
+}
+
+static void *all_patient(void *arg)
+{
+	rk_fanout(PHASES, PHASES, one_patient, NULL);
+	return arg;
+}
+
+static void cancel_ends_every_phase_and_keeps_what_has_come(void **state)
+{
+	size_t before = world.servers.hanging;
+	pthread_t thread;
+
+	(void)state;
+	for (size_t i = 0; i < PHASES; i++)
+		ssh_server_start(&world.servers, &stopped.hosts[i].server, phases[i].kind);
+	assert_int_equal(pthread_create(&thread, NULL, all_patient, NULL), 0);
+	while (world.servers.hanging < before + HANG || stopped.done < PHASES - HANG)
+		sched_yield();
+	stopped.cancel = 1;
+	pthread_join(thread, NULL);
+	for (size_t i = 0; i < PHASES; i++) {
+		struct host *h = &stopped.hosts[i];
+		if (h->rc != (phases[i].kind == SSH_GOOD ? 0 : RK_CANCELLED))
+			fail_msg("kind %d: %s", phases[i].kind, h->rc ? h->err.message : "an answer");
+		assert_string_equal(rk_str_text(&h->result.out), phases[i].out);
+		rk_ssh_result_clear(&h->result);
+		rk_err_clear(&h->err);
 	}
 }
 
@@ -210,12 +268,14 @@ static int start(void **state)
 
 static int stop(void **state)
 {
-	struct ssh_server servers[HOSTS + 2] = { jumps.hanging, jumps.closed };
+	struct ssh_server servers[HOSTS + PHASES + 2] = { jumps.hanging, jumps.closed };
 	size_t n = jumps.hanging.all ? 2 : 0;
 
 	(void)state;
 	for (size_t i = 0; i < HOSTS && world.hosts[i].server.all; i++)
 		servers[n++] = world.hosts[i].server;
+	for (size_t i = 0; i < PHASES && stopped.hosts[i].server.all; i++)
+		servers[n++] = stopped.hosts[i].server;
 	ssh_servers_stop(&world.servers, servers, n);
 	unlink(world.identity);
 	rmdir(world.dir);
@@ -228,6 +288,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(bad_hosts_cost_only_their_own_result),
+		cmocka_unit_test(cancel_ends_every_phase_and_keeps_what_has_come),
 		cmocka_unit_test(a_jump_host_that_hangs_holds_up_nobody_behind_another),
 	};
 
