@@ -105,6 +105,7 @@ struct rk_plane_check {                   /* one thing that was looked at */
 	const char *wanted, *live, *message; /* texts; NULL unknown */
 	/* Of NVLink partitions: what operations have put there, what the guests say; NULL: not asked, or nobody answered. */
 	const char *applied, *seen;
+	int partition;                    /* of NVLink: index into site->nvl_partitions; RK_NONE: none of the store */
 };
 /* guests: their nvidia-smi is asked, too. What was read is noted in the store, unless the world is read-only. */
 int rk_nvlink_verify(struct rk_world *world, const char *selection, bool guests, struct rk_arena *arena, struct rk_plane_check **ret, size_t *ret_n,

@@ -19,6 +19,20 @@ struct asking {
 	struct guest *guests;
 };
 
+/* "nvidia-smi -q -x ended with 127: sh: 1: nvidia-smi: not found" */
+static char *failure(const struct rk_collector *collector, const struct rk_ssh_result *result)
+{
+	enum { WORDS_MAX = 200 };
+	const char *said = rk_str_text(result->err.len ? &result->err : &result->out);
+	struct rk_str text RK_CLEANUP_STR = RK_STR_INIT;
+	size_t n = strcspn(said, "\n");
+
+	rk_str_addf(&text, result->status < 0 ? "the end of %s is not known" : "%s ended with %d", collector->command, result->status);
+	rk_str_add(&text, n ? ": " : "");
+	rk_str_add_escaped(&text, said, n < WORDS_MAX ? n : WORDS_MAX);
+	return rk_xstrdup(rk_str_text(&text));
+}
+
 static void ask(void *ctx, size_t i)
 {
 	struct asking *a = ctx;
@@ -33,6 +47,8 @@ static void ask(void *ctx, size_t i)
 		rc = rk_vm_run(conn, argv, &result, &err);
 	if (rc)
 		g->why = rk_xstrdup(err.message ? err.message : "no answer");
+	else if (result.status != 0)
+		g->why = failure(a->collector, &result);
 	else
 		g->out = rk_xstrndup(rk_str_text(&result.out), g->out_len = result.out.len);
 	rk_ssh_result_clear(&result);
@@ -50,18 +66,29 @@ static const char *text_of(const struct rk_metrics *m, const char *name, int gpu
 	return metric->type == RK_METRIC_NUMBER ? rk_arena_printf(arena, "%.0f", metric->number) : rk_arena_strdup(arena, metric->text);
 }
 
+/* Told and wrong differs; what is not told is not known. */
 static void see_gpu(const struct rk_metrics *m, int gpu, const struct rk_nvl_partition *p, const char *uuid, struct rk_arena *arena, struct rk_nvl_seen *s)
 {
-	char id[16];
+	const struct rk_metric *count = rk_metric_find(m, "gpu.count", "");
 
-	snprintf(id, sizeof(id), "%d", p->id);
 	s->gpu = gpu;
 	s->state = text_of(m, "gpu.fabric.state", gpu, arena);
 	s->status = text_of(m, "gpu.fabric.status", gpu, arena);
 	s->clique = text_of(m, "gpu.fabric.clique", gpu, arena);
 	s->cluster_uuid = text_of(m, "gpu.fabric.uuid", gpu, arena);
-	s->agrees = rk_streq(s->state, "Completed") && rk_streq(s->status, "Success") && rk_streq(s->clique, id) &&
-		    (!uuid || (s->cluster_uuid && strcasecmp(s->cluster_uuid, uuid) == 0));
+	const struct { const char *name, *told, *wanted; } rows[] = { { "State", s->state, "Completed" }, { "Status", s->status, "Success" },
+								       { "CliqueId", s->clique, rk_arena_printf(arena, "%d", p->id) },
+								       { "ClusterUUID", s->cluster_uuid, uuid } };
+	if (count && count->type == RK_METRIC_NUMBER && gpu >= count->number)
+		s->differs = "the guest does not have it";
+	for (size_t i = 0; i < RK_ARRAY_SIZE(rows) && !s->differs; i++) {
+		if (rows[i].told && rows[i].wanted && strcasecmp(rows[i].told, rows[i].wanted) != 0)
+			s->differs = rk_arena_printf(arena, "%s %s", rows[i].name, rows[i].told);
+		else if (!rows[i].told && rows[i].wanted && !s->why)
+			s->why = rk_arena_printf(arena, "%s is not told", rows[i].name);
+	}
+	s->why = s->differs ? NULL : s->why;
+	s->agrees = !s->differs && !s->why;
 }
 
 static void see_guest(const struct asking *a, const struct guest *g, struct rk_arena *arena, struct rk_nvl_seen *rows, size_t *n)
@@ -114,35 +141,34 @@ void rk_nvl_ask_guests(struct rk_world *world, const int *partitions, size_t n, 
 	}
 }
 
-/* The first thing that is not as it should be. */
-static const char *what_differs(const struct rk_site *site, const struct rk_nvl_seen *s, struct rk_arena *arena)
+/* Index of the first row of the partition, or of a later one. */
+static size_t first_of(const struct rk_nvl_seen *seen, size_t n, int partition)
 {
-	const struct rk_nvl_partition *p = &site->nvl_partitions[s->partition];
-	const char *state = s->state ? s->state : "not told", *status = s->status ? s->status : "not told", *clique = s->clique ? s->clique : "not told";
+	size_t low = 0;
 
-	if (!rk_streq(s->state, "Completed"))
-		return rk_arena_printf(arena, "State %s", state);
-	if (!rk_streq(s->status, "Success"))
-		return rk_arena_printf(arena, "Status %s", status);
-	if (!s->clique || atoi(s->clique) != p->id)
-		return rk_arena_printf(arena, "CliqueId %s", clique);
-	return rk_arena_printf(arena, "ClusterUUID %s", s->cluster_uuid ? s->cluster_uuid : "not told");
+	for (size_t high = n; low < high;) {
+		size_t mid = low + (high - low) / 2;
+		if (seen[mid].partition < partition)
+			low = mid + 1;
+		else
+			high = mid;
+	}
+	return low;
 }
 
-void rk_nvl_tally(const struct rk_site *site, const struct rk_nvl_seen *seen, size_t n, int partition, struct rk_arena *arena, struct rk_nvl_tally *ret)
+void rk_nvl_tally(const struct rk_nvl_seen *seen, size_t n, int partition, struct rk_arena *arena, struct rk_nvl_tally *ret)
 {
-	*ret = (struct rk_nvl_tally){ .differ = rk_arena_array(arena, n, sizeof(*ret->differ)), .silent = rk_arena_array(arena, n, sizeof(*ret->silent)) };
-	for (size_t i = 0; i < n; i++) {
-		const struct rk_nvl_seen *s = &seen[i];
-		if (s->partition != partition)
-			continue;
+	size_t first = first_of(seen, n, partition), end = first_of(seen, n, partition + 1);
+
+	*ret = (struct rk_nvl_tally){ .differ = rk_arena_array(arena, end - first, sizeof(*ret->differ)), .silent = rk_arena_array(arena, end - first, sizeof(*ret->silent)) };
+	for (const struct rk_nvl_seen *s = seen + first; s < seen + end; s++) {
 		ret->asked += s->gpu != RK_NONE;
-		ret->agree += s->gpu != RK_NONE && s->agrees;
-		if (s->gpu == RK_NONE) {
-			ret->silent[ret->n_silent++] = s->vm;
-			ret->why = ret->why ? ret->why : s->why;
+		ret->agree += s->agrees;
+		if (s->differs) {
+			ret->differ[ret->n_differ++] = rk_arena_printf(arena, "%s/%d (%s)", s->vm, s->gpu, s->differs);
 		} else if (!s->agrees) {
-			ret->differ[ret->n_differ++] = rk_arena_printf(arena, "%s/%d (%s)", s->vm, s->gpu, what_differs(site, s, arena));
+			ret->silent[ret->n_silent++] = s->gpu == RK_NONE ? s->vm : rk_arena_printf(arena, "%s/%d", s->vm, s->gpu);
+			ret->why = ret->why ? ret->why : s->why;
 		}
 	}
 }

@@ -131,6 +131,11 @@ static char *deaf_key(const struct rk_sim *sim, const struct place *p)
 	return rk_xasprintf("imex-deaf:%s/0", sim->site->trays[p->tray].name);
 }
 
+static char *driver_key(const struct rk_sim *sim, const struct place *p)
+{
+	return rk_xasprintf("driver-down:%s/0", sim->site->trays[p->tray].name);
+}
+
 static char *busy_key(const struct rk_sim *sim, const struct place *p)
 {
 	return plain_key(sim, p, "busy");
@@ -209,6 +214,8 @@ static const struct word {
 	{ "imex-down", true, false, 0, 0, imex_key, one_value },
 	{ "imex-up", true, false, 0, 0, imex_key, no_value },
 	{ "imex-deaf", true, false, 0, 0, deaf_key, one_value },
+	{ "driver-down", true, false, 0, 0, driver_key, one_value },
+	{ "driver-up", true, false, 0, 0, driver_key, no_value },
 	{ "gpu-busy", true, false, 0, 0, busy_key, one_value },
 	{ "gpu-idle", true, false, 0, 0, busy_key, no_value },
 	{ "boot-hangs", true, false, 0, 0, boot_key, one_value },

@@ -631,12 +631,19 @@ static const struct {
 	{ "cloud-init status", cloud_init },
 };
 
+enum { DRIVER_DOWN = 9 };                 /* exit code of nvidia-smi without its driver */
+
 static void answer(const struct rk_sim_guest *g, const char *command, struct rk_ssh_result *result)
 {
 	rk_sim_tool *measure = rk_sim_measure(command);
 
 	if (measure) {
 		result->status = measure(g, command);
+		return;
+	}
+	if (strstr(command, "nvidia-smi") && rk_sim_knob(g, "driver-down", 0)) {
+		rk_str_add(g->out, "NVIDIA-SMI has failed because it couldn't communicate with the NVIDIA driver.\n");
+		result->status = DRIVER_DOWN;
 		return;
 	}
 	for (size_t i = 0; i < RK_ARRAY_SIZE(tools); i++)

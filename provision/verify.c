@@ -5,10 +5,15 @@
 #include <stdlib.h>
 #include <string.h>
 
-int rk_checks_verdict(const struct rk_checks *c, const char *what, struct rk_err *err)
+int rk_checks_verdict(const struct rk_checks *c, const char *what, const char *missing, struct rk_err *err)
 {
 	size_t failed = 0, unknown = 0;
 
+	if (!c->n) {
+		rk_err_set(err, RK_UNREACHABLE, "the store knows of %s: there is nothing to verify", missing);
+		rk_err_hint(err, "racksh site import FILE, or -s STORE");
+		return RK_UNREACHABLE;
+	}
 	for (size_t i = 0; i < c->n; i++) {
 		failed += rk_streq(c->items[i].verdict, "fail");
 		unknown += rk_streq(c->items[i].verdict, "unknown");
@@ -67,13 +72,15 @@ void rk_check_members(struct rk_checks *c, const struct rk_live *live, const cha
 		.wanted = rk_arena_printf(arena, "%zu %s", d->wanted, thing),
 		.live = d->unknown.n ? NULL : rk_arena_printf(arena, "%zu %s", d->there + d->extra.n, thing),
 		.message = say(arena, d, "with other keys too"),
+		.partition = RK_NONE,
 	};
 	rk_member_diff_clear(d);
 }
 
 void rk_check_add(struct rk_checks *c, const char *plane, const char *object, const char *verdict, const char *wanted, const char *live, const char *message)
 {
-	*rk_vec_push(c) = (struct rk_plane_check){ .plane = plane, .object = object, .verdict = verdict, .wanted = wanted, .live = live, .message = message };
+	*rk_vec_push(c) = (struct rk_plane_check){ .plane = plane, .object = object, .verdict = verdict, .wanted = wanted, .live = live, .message = message,
+						     .partition = RK_NONE };
 }
 
 bool *rk_flags_all(struct rk_arena *arena, size_t n)
@@ -151,7 +158,7 @@ int rk_ib_verify(struct rk_world *world, struct rk_arena *arena, struct rk_plane
 	if (rc)
 		return rc;
 	check_infiniband(&c, live, arena);
-	rc = rk_checks_verdict(&c, "InfiniBand checks", err);
+	rc = rk_checks_verdict(&c, "InfiniBand checks", "no subnet manager", err);
 	rk_checks_hand_over(&c, arena, ret, ret_n);
 	return rc;
 }

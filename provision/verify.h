@@ -79,7 +79,8 @@ void rk_check_members(struct rk_checks *checks, const struct rk_live *live, cons
 		      struct rk_arena *arena, struct rk_member_diff *diff);
 /* The rows into the arena; frees the array. */
 void rk_checks_hand_over(struct rk_checks *checks, struct rk_arena *arena, struct rk_plane_check **ret, size_t *ret_n);
-/* RK_UNHEALTHY, RK_UNREACHABLE or 0 by the worst verdict. what: "NVLink checks". */
-int rk_checks_verdict(const struct rk_checks *checks, const char *what, struct rk_err *err);
+/* RK_UNHEALTHY, RK_UNREACHABLE or 0 by the worst verdict. what: "NVLink checks". Where nothing was looked at nothing is known: without rows it is
+ * RK_UNREACHABLE, and missing says of what the store has none: "no NVLink switch". */
+int rk_checks_verdict(const struct rk_checks *checks, const char *what, const char *missing, struct rk_err *err);
 /* All true. */
 bool *rk_flags_all(struct rk_arena *arena, size_t n);

@@ -14,6 +14,7 @@ struct verification {
 	struct rk_checks checks;
 	struct rk_nvl_seen *seen; size_t n_seen;
 	struct rk_nvl_note *notes; size_t n_notes;
+	long *applied;                    /* per partition */
 	const char **where;               /* per rack: the switch that runs the controller; NULL: not told */
 };
 
@@ -82,43 +83,37 @@ static int write_notes(const struct verification *v, struct rk_err *err)
 	return rc;
 }
 
-static int check_partition(struct verification *v, int partition, struct rk_err *err)
+static void check_partition(struct verification *v, int partition)
 {
 	const struct rk_nvl_partition *p = &v->live->site->nvl_partitions[partition];
 	const struct rk_nvl_live *part = rk_live_nvl_part(v->live, partition);
 	struct rk_nvl_tally tally;
 	struct rk_member_diff d;
-	long applied;
-	int rc = rk_nvl_applied(v->world, partition, &applied, err);
 
-	if (rc)
-		return rc;
 	rk_live_nvl_diff(v->live, partition, v->arena, &d);
 	rk_check_members(&v->checks, v->live, "nvlink", rk_arena_printf(v->arena, "%s/%d", v->live->site->racks[p->rack].name, p->id), p->cluster, "GPUs", v->arena, &d);
 	struct rk_plane_check *row = &v->checks.items[v->checks.n - 1];
-	row->applied = rk_arena_printf(v->arena, "%ld GPUs", applied);
-	rk_nvl_tally(v->live->site, v->seen, v->n_seen, partition, v->arena, &tally);
+	row->partition = partition;
+	row->applied = rk_arena_printf(v->arena, "%ld GPUs", v->applied[partition]);
+	rk_nvl_tally(v->seen, v->n_seen, partition, v->arena, &tally);
 	judge_guests(row, &tally, v->arena);
 	v->notes[v->n_notes++] = (struct rk_nvl_note){ .rack = v->live->site->racks[p->rack].name, .name = p->name, .seen = tally.agree, .asked = tally.asked,
 						       .live = !v->live->nvl[p->rack].read ? -1 : part ? (long)part->n_gpus : 0 };
-	return 0;
 }
 
-static int check_rack(struct verification *v, int rack, struct rk_err *err)
+static void check_rack(struct verification *v, int rack)
 {
 	const struct rk_site *site = v->live->site;
 	const struct rk_live_nvl *r = &v->live->nvl[rack];
-	int rc = 0;
 
 	check_controller(v, rack);
-	for (size_t i = 0; !rc && i < site->n_nvl_partitions; i++)
+	for (size_t i = 0; i < site->n_nvl_partitions; i++)
 		if (site->nvl_partitions[i].rack == rack)
-			rc = check_partition(v, (int)i, err);
+			check_partition(v, (int)i);
 	for (size_t i = 0; i < r->n; i++)
 		if (!rk_nvl_in_store(site, rack, &r->parts[i]))
 			rk_check_add(&v->checks, "nvlink", rk_arena_printf(v->arena, "%s/%d", site->racks[rack].name, r->parts[i].id), "fail", "absent",
 				     rk_arena_printf(v->arena, "%zu GPUs", r->parts[i].n_gpus), "the store knows of no such partition");
-	return rc;
 }
 
 static void ask_guests(struct verification *v, const bool *racks)
@@ -149,6 +144,8 @@ int rk_nvlink_verify(struct rk_world *world, const char *selection, bool guests,
 	for (size_t i = 0; !rc && i < n; i++)
 		racks[chosen[i]] = true;
 	if (!rc)
+		rc = rk_nvl_applied(world, arena, &v.applied, err);
+	if (!rc)
 		rc = rk_live_read(world, &scope, &live, err);
 	if (rc)
 		return rc;
@@ -157,13 +154,12 @@ int rk_nvlink_verify(struct rk_world *world, const char *selection, bool guests,
 	v.notes = rk_arena_array(arena, world->site->n_nvl_partitions, sizeof(*v.notes));
 	if (guests)
 		ask_guests(&v, racks);
-	for (size_t r = 0; !rc && r < world->site->n_racks; r++)
+	for (size_t r = 0; r < world->site->n_racks; r++)
 		if (racks[r] && rk_rack_has_nvlink(world->site, (int)r))
-			rc = check_rack(&v, (int)r, err);
+			check_rack(&v, (int)r);
+	rc = write_notes(&v, err);
 	if (!rc)
-		rc = write_notes(&v, err);
-	if (!rc)
-		rc = rk_checks_verdict(&v.checks, "NVLink checks", err);
+		rc = rk_checks_verdict(&v.checks, "NVLink checks", selection ? "no NVLink switch for these racks" : "no NVLink switch", err);
 	rk_checks_hand_over(&v.checks, arena, ret, ret_n);
 	return rc;
 }

@@ -3,40 +3,56 @@
 
 #include "cli/cmds/common.h"
 #include "cli/cmds/planes.h"
+#include "inventory/base/map.h"
 #include "provision/nvl_seen.h"
 
-static int members_of(const struct rk_site *site, int cluster, int rack)
+static int gpus_of(const struct rk_site *site, const struct rk_nvl_partition *p)
 {
+	const struct rk_rack *rack = &site->racks[p->rack];
 	int n = 0;
 
-	for (size_t v = 0; v < site->n_vms; v++)
-		n += site->vms[v].cluster == cluster && site->vms[v].tray >= 0 && (rack < 0 || site->trays[site->vms[v].tray].rack == rack);
+	for (int t = rack->first_tray; t < rack->first_tray + rack->n_trays; t++)
+		if (site->trays[t].vm != RK_NONE && site->vms[site->trays[t].vm].cluster == p->cluster)
+			n += site->profiles[rack->profile].gpus_per_tray;
 	return n;
 }
 
+/* What was last read of partitions, by rack and name. */
 struct notes {
 	struct rk_nvl_note *items;
 	size_t n;
+	struct rk_map *places;
 };
+#define CLEANUP_NOTES __attribute__((cleanup(notes_clear)))
 
-static const struct rk_nvl_note *note_of(const struct rk_site *site, const struct notes *notes, const struct rk_nvl_partition *p)
+static void notes_clear(struct notes *notes)
 {
-	for (size_t i = 0; i < notes->n; i++)
-		if (rk_streq(notes->items[i].rack, site->racks[p->rack].name) && rk_streq(notes->items[i].name, p->name))
-			return &notes->items[i];
-	return NULL;
+	rk_map_free(notes->places);
 }
 
-static int nvlink_row(struct rk_call *call, const struct rk_nvl_partition *p, struct rk_err *err)
+static int notes_read(struct rk_call *call, struct notes *notes, struct rk_err *err)
+{
+	int rc = rk_store_nvl_notes(call->world->store, call->arena, &notes->items, &notes->n, err);
+
+	notes->places = rk_map_new();
+	for (size_t i = 0; !rc && i < notes->n; i++)
+		rk_map_set(notes->places, rk_arena_printf(call->arena, "%s/%s", notes->items[i].rack, notes->items[i].name), i);
+	return rc;
+}
+
+static const struct rk_nvl_note *note_of(struct rk_call *call, const struct notes *notes, const struct rk_nvl_partition *p)
+{
+	size_t at;
+
+	return rk_map_get(notes->places, rk_arena_printf(call->arena, "%s/%s", call->world->site->racks[p->rack].name, p->name), &at) ? &notes->items[at] : NULL;
+}
+
+static void nvlink_row(struct rk_call *call, const struct rk_nvl_partition *p, long applied)
 {
 	const struct rk_site *site = call->world->site;
 	const struct rk_rack *rack = &site->racks[p->rack];
 	const struct rk_cluster *c = &site->clusters[p->cluster];
-	long applied;
-	int rc = rk_nvl_applied(call->world, (int)(p - site->nvl_partitions), &applied, err);
 
-	if (rc)
-		return rc;
 	rk_out_row(call->out);
 	rk_cell_text(call->out, "rack", rack->name);
 	rk_cell_text(call->out, "domain", rack->cluster_uuid);
@@ -44,10 +60,9 @@ static int nvlink_row(struct rk_call *call, const struct rk_nvl_partition *p, st
 	rk_cell_text(call->out, "name", p->name);
 	rk_cell_text(call->out, "tenant", site->tenants[c->tenant].name);
 	rk_cell_text(call->out, "cluster", c->name);
-	rk_cell_number(call->out, "gpus", members_of(site, p->cluster, p->rack) * site->profiles[rack->profile].gpus_per_tray);
+	rk_cell_number(call->out, "gpus", gpus_of(site, p));
 	rk_cell_text(call->out, "state", rk_cluster_state_name(c->state));
 	rk_cell_number(call->out, "applied", applied);
-	return 0;
 }
 
 static const char *seen_text(const struct rk_nvl_note *note, struct rk_arena *arena)
@@ -59,13 +74,16 @@ static const char *seen_text(const struct rk_nvl_note *note, struct rk_arena *ar
 static int nvlink_list(struct rk_call *call, struct rk_err *err)
 {
 	const struct rk_site *site = call->world->site;
-	struct notes notes = { NULL, 0 };
-	int rc = rk_store_nvl_notes(call->world->store, call->arena, &notes.items, &notes.n, err);
+	struct notes notes CLEANUP_NOTES = { NULL, 0, NULL };
+	long *applied;
+	int rc = notes_read(call, &notes, err);
 
+	if (!rc)
+		rc = rk_nvl_applied(call->world, call->arena, &applied, err);
 	for (size_t i = 0; !rc && i < site->n_nvl_partitions; i++) {
-		const struct rk_nvl_note *note = note_of(site, &notes, &site->nvl_partitions[i]);
-		rc = nvlink_row(call, &site->nvl_partitions[i], err);
-		if (rc || !note)
+		const struct rk_nvl_note *note = note_of(call, &notes, &site->nvl_partitions[i]);
+		nvlink_row(call, &site->nvl_partitions[i], applied[i]);
+		if (!note)
 			continue;
 		if (note->live >= 0)
 			rk_cell_number(call->out, "live", note->live);
@@ -118,7 +136,7 @@ static void seen_cell(struct rk_call *call, const struct rk_nvl_seen *seen, size
 		rk_jw_key(w, "gpu");
 		seen[i].gpu == RK_NONE ? rk_jw_null(w) : rk_jw_i64(w, seen[i].gpu);
 		rk_jw_key(w, "agrees");
-		seen[i].gpu == RK_NONE ? rk_jw_null(w) : rk_jw_bool(w, seen[i].agrees);
+		seen[i].agrees || seen[i].differs ? rk_jw_bool(w, seen[i].agrees) : rk_jw_null(w);
 		for (size_t k = 0; k < RK_ARRAY_SIZE(pairs); k++) {
 			rk_jw_key(w, pairs[k][0]);
 			rk_jw_str(w, pairs[k][1]);
@@ -143,7 +161,7 @@ static int note_now(struct rk_call *call, const struct rk_nvl_partition *p, cons
 	const struct rk_site *site = call->world->site;
 	struct rk_nvl_tally tally;
 
-	rk_nvl_tally(site, seen, n, (int)(p - site->nvl_partitions), call->arena, &tally);
+	rk_nvl_tally(seen, n, (int)(p - site->nvl_partitions), call->arena, &tally);
 	const struct rk_nvl_note note = { .rack = site->racks[p->rack].name, .name = p->name, .live = mine ? (long)mine->n_gpus : 0, .seen = tally.agree, .asked = tally.asked };
 	return call->world->no_notes ? 0 : rk_store_note_nvl(call->world->store, &note, err);
 }
@@ -153,10 +171,13 @@ static int nvlink_show(struct rk_call *call, struct rk_err *err)
 	const struct rk_nvl_partition *p = NULL;
 	int rc = nvlink_find(call, rk_call_arg(call, "PARTITION"), &p, err);
 	struct rk_nvl_live *live, *mine = NULL;
+	long *applied;
 	size_t n;
 
 	if (!rc)
 		rc = rk_world_drivers(call->world, err);
+	if (!rc)
+		rc = rk_nvl_applied(call->world, call->arena, &applied, err);
 	if (!rc)
 		rc = call->world->nvl->ops->list(call->world->nvl, p->rack, call->arena, &live, &n, err);
 	if (rc)
@@ -164,9 +185,7 @@ static int nvlink_show(struct rk_call *call, struct rk_err *err)
 	for (size_t i = 0; i < n; i++)
 		if (rk_nvl_is(&live[i], p->id, p->name))
 			mine = &live[i];
-	rc = nvlink_row(call, p, err);
-	if (rc)
-		return rc;
+	nvlink_row(call, p, applied[p - call->world->site->nvl_partitions]);
 	rk_cell_number(call->out, "live", mine ? (long long)mine->n_gpus : 0);
 	rk_cell_text(call->out, "health", mine ? mine->health : NULL);
 	rk_cell_text(call->out, "resiliency", mine ? mine->resiliency : NULL);
@@ -183,13 +202,9 @@ static int nvlink_show(struct rk_call *call, struct rk_err *err)
 /* What the guests said: now, or when they were last asked. */
 static void seen_cells(struct rk_call *call, const struct rk_plane_check *check, const struct notes *notes)
 {
-	const struct rk_site *site = call->world->site;
 	int64_t now = rk_clock_unix_ms(call->world->env.clock);
-	const struct rk_nvl_note *note = NULL;
+	const struct rk_nvl_note *note = check->seen || check->partition == RK_NONE ? NULL : note_of(call, notes, &call->world->site->nvl_partitions[check->partition]);
 
-	for (size_t i = 0; !check->seen && i < site->n_nvl_partitions; i++)
-		if (rk_streq(check->object, rk_arena_printf(call->arena, "%s/%d", site->racks[site->nvl_partitions[i].rack].name, site->nvl_partitions[i].id)))
-			note = note_of(site, notes, &site->nvl_partitions[i]);
 	rk_cell_text(call->out, "applied", check->applied);
 	rk_cell_time(call->out, "at", now);
 	rk_cell_text(call->out, "seen", check->seen ? check->seen : seen_text(note, call->arena));
@@ -200,12 +215,12 @@ static void seen_cells(struct rk_call *call, const struct rk_plane_check *check,
 static int nvlink_verify(struct rk_call *call, struct rk_err *err)
 {
 	struct rk_plane_check *checks = NULL;
-	struct notes notes = { NULL, 0 };
+	struct notes notes CLEANUP_NOTES = { NULL, 0, NULL };
 	size_t n = 0;
 	int rc = rk_world_drivers(call->world, err);
 
 	if (!rc)
-		rc = rk_store_nvl_notes(call->world->store, call->arena, &notes.items, &notes.n, err);
+		rc = notes_read(call, &notes, err);
 	if (!rc)
 		rc = rk_nvlink_verify(call->world, rk_call_arg(call, "SEL"), rk_call_flag(call, "guests"), call->arena, &checks, &n, err);
 	for (size_t i = 0; i < n; i++) {

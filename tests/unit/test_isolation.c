@@ -226,7 +226,7 @@ static void an_empty_store_is_unknown(void **state)
 	assert_int_equal(rk_store_snapshot(world.store, &world.site, NULL), 0);
 	assert_int_equal(rk_isolation_verify(&world, true, arena, &isolation, &err), RK_UNREACHABLE);
 	assert_string_equal(isolation.verdict, "unknown");
-	assert_non_null(strstr(err.message, "nothing to prove isolation from"));
+	assert_non_null(strstr(err.message, "there is nothing to verify"));
 	rk_world_close(&world);
 }
 

@@ -74,6 +74,20 @@ static void a_guest_that_does_not_answer_is_unknown(void **state)
 	assert_string_equal(verify(f, false, 0).verdict, "pass");
 }
 
+/* What comes with an error is no answer, whatever it says. */
+static void a_guest_whose_nvidia_smi_fails_is_unknown_and_says_why(void **state)
+{
+	struct fixture *f = *state;
+
+	OK(rk_sim_fault_add(f->world.sim, "driver-down@r1-t01/0", err));
+	struct rk_plane_check c = verify(f, true, RK_UNREACHABLE);
+	assert_string_equal(c.verdict, "unknown");
+	assert_string_equal(c.seen, "4 of 4 GPUs");
+	assert_string_equal(c.message, "a-01 did not answer: nvidia-smi -q -x ended with 9: NVIDIA-SMI has failed because it couldn't communicate with the NVIDIA driver.");
+	OK(rk_sim_fault_add(f->world.sim, "driver-up@r1-t01/0", err));
+	assert_string_equal(verify(f, true, 0).seen, "8 of 8 GPUs");
+}
+
 static void a_vm_that_is_off_on_purpose_is_not_asked(void **state)
 {
 	struct fixture *f = *state;
@@ -84,6 +98,32 @@ static void a_vm_that_is_off_on_purpose_is_not_asked(void **state)
 	OK(rk_vm_power(&f->world, &q, &op, err));
 	OK(rk_world_refresh(&f->world, err));
 	assert_string_equal(verify(f, true, 0).seen, "4 of 4 GPUs");
+}
+
+/* As in a site of hundreds of racks. */
+static void what_a_partition_costs_does_not_grow_with_the_others(void **state)
+{
+	enum { PARTITIONS = 400, GPUS = 72 };
+	struct rk_arena *arena RK_CLEANUP_ARENA = rk_arena_new();
+	struct rk_nvl_seen *seen = rk_arena_array(arena, PARTITIONS * GPUS, sizeof(*seen));
+	struct rk_nvl_tally tally;
+
+	(void)state;
+	for (int i = 0; i < PARTITIONS * GPUS; i++)
+		seen[i] = (struct rk_nvl_seen){ .partition = i / GPUS, .vm = "a-01", .gpu = i % 4, .agrees = i % GPUS > 1, .differs = i % GPUS == 0 ? "State In Progress" : NULL,
+						.why = i % GPUS == 1 ? "State is not told" : NULL };
+	size_t before = rk_arena_bytes(arena);
+	for (int p = 0; p < PARTITIONS; p++) {
+		rk_nvl_tally(seen, PARTITIONS * GPUS, p, arena, &tally);
+		assert_int_equal(tally.asked, GPUS);
+		assert_int_equal(tally.agree, GPUS - 2);
+		assert_int_equal(tally.n_differ, 1);
+		assert_string_equal(tally.differ[0], "a-01/0 (State In Progress)");
+		assert_int_equal(tally.n_silent, 1);
+		assert_string_equal(tally.silent[0], "a-01/1");
+		assert_string_equal(tally.why, "State is not told");
+	}
+	assert_true(rk_arena_bytes(arena) - before < (size_t)PARTITIONS * GPUS * 64);
 }
 
 /* ---- what is kept ----------------------------------------------------------------------------------------------------------------------- */
@@ -160,13 +200,14 @@ static void what_was_read_of_an_earlier_partition_is_forgotten(void **state)
 
 static long applied(struct fixture *f, const char *rack)
 {
-	long n = -1;
+	long *all;
 
 	OK(rk_world_refresh(&f->world, err));
+	OK(rk_nvl_applied(&f->world, f->arena, &all, err));
 	for (size_t i = 0; i < f->world.site->n_nvl_partitions; i++)
 		if (strcmp(f->world.site->racks[f->world.site->nvl_partitions[i].rack].name, rack) == 0)
-			OK(rk_nvl_applied(&f->world, (int)i, &n, err));
-	return n;
+			return all[i];
+	return -1;
 }
 
 /* A delete that stopped halfway: one rack's GPUs are out, the other's are not. */
@@ -192,6 +233,8 @@ int main(void)
 		WITH(guests_are_asked_only_when_told),
 		WITH(a_gpu_that_the_guest_does_not_see_fails_when_guests_are_asked),
 		WITH(a_guest_that_does_not_answer_is_unknown),
+		WITH(a_guest_whose_nvidia_smi_fails_is_unknown_and_says_why),
+		cmocka_unit_test(what_a_partition_costs_does_not_grow_with_the_others),
 		WITH(a_vm_that_is_off_on_purpose_is_not_asked),
 		WITH(what_was_read_is_kept_with_its_age),
 		WITH(a_switch_that_does_not_answer_leaves_the_old_reading),
