@@ -15,7 +15,7 @@
 #include "provision/op.h"
 #include "provision/sim.h"
 
-enum { JOBS_DEFAULT = 64 };
+enum { JOBS_DEFAULT = 64, HOST_NAME = 256 };
 
 /* Ctrl-C has to reach the operation that runs; a signal handler has no other way than an object of static life. */
 static volatile int interrupted;
@@ -48,12 +48,18 @@ static const char *user_name(void)
 	return pw ? pw->pw_name : "unknown";
 }
 
+static struct rk_actor myself(char host[HOST_NAME])
+{
+	snprintf(host, HOST_NAME, "localhost");
+	gethostname(host, HOST_NAME - 1);
+	return (struct rk_actor){ .user = user_name(), .host = host, .pid = (long)getpid() };
+}
+
 static int open_store(const char *uri, bool write, struct rk_store **ret, struct rk_err *err)
 {
-	char host[256] = "localhost";
-	struct rk_actor actor = { .user = user_name(), .host = host, .pid = (long)getpid() };
+	char host[HOST_NAME];
+	const struct rk_actor actor = myself(host);
 
-	gethostname(host, sizeof(host) - 1);
 	return rk_store_open(uri, write ? RK_STORE_WRITE : RK_STORE_READ, &actor, ret, err);
 }
 
@@ -85,17 +91,18 @@ static char *default_uri(const struct rk_globals *g)
 	return rk_xasprintf("sqlite:%s/site.db", folder);
 }
 
-static int fill_twin_store(struct rk_app *app, const struct rk_site *site, struct rk_err *err)
+/* There: the file of --sim-state exists. */
+static int open_twin_store(struct rk_app *app, bool there, struct rk_err *err)
 {
-	int rc = rk_store_begin(app->world.store, -1, err);
-
-	if (!rc)
-		rc = rk_store_put_site(app->world.store, site, err);
-	if (rc) {
-		rk_store_rollback(app->world.store);
-		return rc;
+	if (!app->globals.sim_state) {
+		char host[HOST_NAME];
+		const struct rk_actor actor = myself(host);
+		app->world.store = rk_store_begun_with(app->twin_site, &actor);
+		return 0;
 	}
-	return rk_store_commit(app->world.store, err);
+	char *uri RK_CLEANUP_FREE = rk_xasprintf("sqlite:%s", app->globals.sim_state);
+	int rc = open_store(uri, true, &app->world.store, err);
+	return rc || there ? rc : rk_store_put_site(app->world.store, app->twin_site, err);
 }
 
 /* FILE keeps the site that it was made from: a name that differs is somebody else's twin. */
@@ -127,16 +134,13 @@ static int same_content(const struct rk_app *app, bool fresh, struct rk_err *err
 static int open_twin(struct rk_app *app, struct rk_err *err)
 {
 	const struct rk_globals *g = &app->globals;
-	char *uri RK_CLEANUP_FREE = g->sim_state ? rk_xasprintf("sqlite:%s", g->sim_state) : rk_xstrdup("mem:");
 	bool there = g->sim_state && access(g->sim_state, F_OK) == 0;
 	int rc = rk_site_load(g->sim, &app->twin_site, err);
 
 	if (rc)
 		return rc;
 	rk_site_invent(app->twin_site);
-	rc = open_store(uri, true, &app->world.store, err);
-	if (!rc && !there)
-		rc = fill_twin_store(app, app->twin_site, err);
+	rc = open_twin_store(app, there, err);
 	if (!rc)
 		rc = rk_store_snapshot(app->world.store, &app->world.site, err);
 	if (!rc)

@@ -73,6 +73,9 @@ extern const struct rk_db_driver rk_db_postgresql;
 
 /* RK_INVALID with the known schemes for an unknown one. write also makes what is missing (the file, not its folder). */
 int rk_db_open(const char *uri, bool write, struct rk_db **ret, struct rk_err *err);
+/* One that `make` (of a driver with backup) opens when it is first asked for something. */
+typedef int rk_db_make_fn(void *ctx, struct rk_db **ret, struct rk_err *err);
+struct rk_db *rk_db_later(rk_db_make_fn *make, void *ctx);
 void rk_db_close(struct rk_db *db);
 void rk_cleanup_db(struct rk_db **db);
 #define RK_CLEANUP_DB __attribute__((cleanup(rk_cleanup_db)))

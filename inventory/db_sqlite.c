@@ -1,5 +1,6 @@
 #include <errno.h>
 #include <fcntl.h>
+#include <pthread.h>
 #include <sqlite3.h>
 #include <stdio.h>
 #include <string.h>
@@ -202,9 +203,18 @@ static void close_db(struct rk_db *db)
 	free(s);
 }
 
+/* Every allocation would be counted under a lock, and nobody asks for the count. */
+static void set_up(void)
+{
+	sqlite3_config(SQLITE_CONFIG_MEMSTATUS, 0);
+}
+
 static struct sqlite *new_db(const struct rk_db_driver *driver, const char *path)
 {
+	static pthread_once_t once = PTHREAD_ONCE_INIT;
 	struct sqlite *s = rk_xcalloc(1, sizeof(*s));
+
+	pthread_once(&once, set_up);
 
 	s->db.driver = driver;
 	s->path = path ? rk_xstrdup(path) : NULL;

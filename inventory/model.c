@@ -128,6 +128,41 @@ void rk_site_seal(struct rk_site *site)
 		mark_spares(site, &site->racks[r]);
 }
 
+#define OWN_ARRAY(site, array, n)                                                                   \
+	do {                                                                                        \
+		void *own_ = rk_arena_array((site)->arena, (site)->n, sizeof(*(site)->array));      \
+		if ((site)->n)                                                                      \
+			memcpy(own_, (site)->array, (site)->n * sizeof(*(site)->array));            \
+		(site)->array = own_;                                                               \
+	} while (0)
+
+struct rk_site *rk_site_share(const struct rk_site *site)
+{
+	struct rk_site *own = rk_site_new();
+	struct rk_arena *arena = own->arena;
+
+	*own = *site;
+	own->arena = arena;
+	own->index = NULL;
+	OWN_ARRAY(own, profiles, n_profiles);
+	OWN_ARRAY(own, fabrics, n_fabrics);
+	OWN_ARRAY(own, racks, n_racks);
+	OWN_ARRAY(own, trays, n_trays);
+	OWN_ARRAY(own, gpus, n_gpus);
+	OWN_ARRAY(own, hcas, n_hcas);
+	OWN_ARRAY(own, parts, n_parts);
+	OWN_ARRAY(own, images, n_images);
+	OWN_ARRAY(own, tenants, n_tenants);
+	OWN_ARRAY(own, clusters, n_clusters);
+	OWN_ARRAY(own, vms, n_vms);
+	OWN_ARRAY(own, nvl_partitions, n_nvl_partitions);
+	OWN_ARRAY(own, ib_partitions, n_ib_partitions);
+	OWN_ARRAY(own, reservations, n_reservations);
+	OWN_ARRAY(own, silences, n_silences);
+	rk_site_seal(own);
+	return own;
+}
+
 static int look_up(const struct rk_map *map, const char *name)
 {
 	size_t at;

@@ -260,6 +260,8 @@ void rk_site_free(struct rk_site *site);
 void rk_cleanup_site(struct rk_site **site);
 #define RK_CLEANUP_SITE __attribute__((cleanup(rk_cleanup_site)))
 struct rk_site *rk_site_new(void); /* empty, with an arena */
+/* A snapshot of its own of the same; texts, and what else its arrays point to, stay those of `site`, which outlives it. Sealed. */
+struct rk_site *rk_site_share(const struct rk_site *site);
 
 /* Look-ups, O(1): index, or RK_NONE. */
 int rk_find_rack(const struct rk_site *site, const char *name);

@@ -115,6 +115,41 @@ int rk_store_open(const char *uri, enum rk_store_mode mode, const struct rk_acto
 	return 0;
 }
 
+static int make_given(void *ctx, struct rk_db **ret, struct rk_err *err)
+{
+	struct rk_store *store = ctx, *made RK_CLEANUP_STORE = NULL;
+	const struct rk_actor actor = { store->user, store->host, store->pid };
+	int rc = rk_store_open("mem:", RK_STORE_WRITE, &actor, &made, err);
+
+	if (!rc)
+		rc = rk_store_put_site(made, store->given, err);
+	if (rc)
+		return rc;
+	store->given = NULL;
+	*ret = rk_steal(&made->db);
+	return 0;
+}
+
+struct rk_store *rk_store_begun_with(const struct rk_site *site, const struct rk_actor *actor)
+{
+	struct rk_store *store = new_store("mem:", RK_STORE_WRITE, actor);
+
+	store->given = site;
+	store->db = rk_db_later(make_given, store);
+	store->schema = rk_store_newest_schema();
+	return store;
+}
+
+/* As it will be read when it is made. */
+static struct rk_site *first_snapshot(const struct rk_store *store)
+{
+	struct rk_site *site = rk_site_share(store->given);
+
+	site->revision = 1;
+	site->read_unix_ms = rk_store_now_ms();
+	return site;
+}
+
 void rk_store_close(struct rk_store *store)
 {
 	if (!store)
@@ -447,6 +482,10 @@ int rk_store_snapshot(struct rk_store *store, struct rk_site **ret, struct rk_er
 
 	if (rc || store->in_change)
 		return rc ? rc : rk_store_read_site(store, ret, err);
+	if (store->given) {
+		*ret = first_snapshot(store);
+		return 0;
+	}
 	rc = store->db->driver->begin(store->db, false, err);
 	if (rc)
 		return rc;

@@ -20,6 +20,9 @@ struct rk_actor {
 };
 
 int rk_store_open(const char *uri, enum rk_store_mode mode, const struct rk_actor *actor, struct rk_store **ret, struct rk_err *err);
+/* A store in memory ("mem:") that begins with this inventory, which outlives it and its snapshots. It is made when more is asked of it than the
+ * first snapshot: most commands on a twin ask for nothing else, and making it takes as long as all the rest of them. */
+struct rk_store *rk_store_begun_with(const struct rk_site *site, const struct rk_actor *actor);
 void rk_store_close(struct rk_store *store);
 void rk_cleanup_store(struct rk_store **store);
 #define RK_CLEANUP_STORE __attribute__((cleanup(rk_cleanup_store)))

@@ -13,6 +13,7 @@ struct rk_store {
 	char *user, *host, *by;  /* by: "user@host pid" */
 	long pid;
 	bool blank;              /* db is an empty stand-in in memory for a store that is not there yet */
+	const struct rk_site *given; /* what db will begin with when it is made; NULL: it is there */
 	int schema;
 	pthread_mutex_t lock;    /* recursive; held over every call and from begin to commit: steps run on threads and share the handle */
 	bool in_change, touched; /* touched: this change is about more than the journal */

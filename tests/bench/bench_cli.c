@@ -40,10 +40,11 @@ static void start_up(void)
 	struct bench_run run;
 	bool have_virsh = bench_run(virsh, &run) == 0;
 	const char *const version[] = { racksh, "--version", NULL }, *const list[] = { racksh, "--sim", site, "rack", "list", NULL },
-			  *const shell[] = { racksh, "--sim", site, "-c", "quit", NULL };
+			  *const ops[] = { racksh, "--sim", site, "op", "list", NULL }, *const shell[] = { racksh, "--sim", site, "-c", "quit", NULL };
 
 	beside_virsh("racksh --version", version, have_virsh);
 	beside_virsh("one-shot on the twin: rack list", list, have_virsh);
+	beside_virsh("one that needs the twin's store: op list", ops, have_virsh);
 	beside_virsh("start and end of a session on the twin", shell, have_virsh);
 }
 

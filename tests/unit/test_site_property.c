@@ -74,6 +74,62 @@ static void a_stored_site_is_read_back_as_it_was(void **state)
 	}
 }
 
+static bool same_hca(const struct rk_hca *a, const struct rk_hca *b)
+{
+	return a->tray == b->tray && a->rail == b->rail && a->fabric == b->fabric && a->port_guid == b->port_guid && rk_streq(a->pci, b->pci) &&
+	       rk_streq(a->leaf, b->leaf) && a->leaf_port == b->leaf_port;
+}
+
+/* What an export leaves out, because the profile says it or the twin made it up, is there, too. */
+static void the_first_snapshot_of_a_store_that_is_made_later_is_what_is_read_then(void **state)
+{
+	static const struct rk_actor actor = { "alice", "console", 4711 };
+
+	(void)state;
+	for (unsigned seed = 1; seed <= SITES / 5; seed++) {
+		struct random_site r;
+		random_site(&r, seed * 7919);
+		RK_CLEANUP_SITE struct rk_site *site = parsed(rk_str_text(&r.text)), *first = NULL, *after = NULL;
+		rk_site_invent(site);
+		RK_CLEANUP_STORE struct rk_store *store = rk_store_begun_with(site, &actor);
+		struct rk_op_row *ops = NULL;
+		struct rk_arena *arena RK_CLEANUP_ARENA = rk_arena_new();
+		size_t n;
+		must(rk_store_snapshot(store, &first, &err));
+		must(rk_store_op_list(store, arena, &ops, &n, &err)); /* makes it */
+		must(rk_store_snapshot(store, &after, &err));
+		char *a RK_CLEANUP_FREE = exported(first), *b RK_CLEANUP_FREE = exported(after);
+		assert_string_equal(a, b);
+		assert_int_equal(first->revision, after->revision);
+		assert_int_equal(first->n_hcas, after->n_hcas);
+		for (size_t i = 0; i < first->n_hcas; i++)
+			assert_true(same_hca(&first->hcas[i], &after->hcas[i]));
+		for (size_t i = 0; i < first->n_trays; i++)
+			assert_int_equal(rk_tray_state(first, (int)i), rk_tray_state(after, (int)i));
+		for (size_t i = 0; i < first->n_racks; i++)
+			assert_int_equal(first->racks[i].nvl_per_tray, after->racks[i].nvl_per_tray);
+		rk_str_clear(&r.text);
+	}
+}
+
+static void a_change_of_a_store_that_was_not_made_yet_stays(void **state)
+{
+	static const struct rk_actor actor = { "alice", "console", 4711 };
+	struct random_site r;
+
+	(void)state;
+	random_site(&r, 17);
+	RK_CLEANUP_SITE struct rk_site *site = parsed(rk_str_text(&r.text)), *after = NULL;
+	RK_CLEANUP_STORE struct rk_store *store = rk_store_begun_with(site, &actor);
+	must(rk_store_begin(store, 1, &err)); /* planned against the first snapshot */
+	must(rk_store_set_tray_cordon(store, site->trays[0].name, "fan", &err));
+	must(rk_store_commit(store, &err));
+	must(rk_store_snapshot(store, &after, &err));
+	assert_string_equal(after->trays[0].cordon, "fan");
+	assert_int_equal(after->revision, 2);
+	rk_str_clear(&r.text);
+}
+
 /* One value is changed: the difference names it, and nothing else. */
 static void a_difference_is_told_value_by_value(void **state)
 {
@@ -101,6 +157,8 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(an_exported_site_imports_as_it_was),
 		cmocka_unit_test(a_stored_site_is_read_back_as_it_was),
+		cmocka_unit_test(the_first_snapshot_of_a_store_that_is_made_later_is_what_is_read_then),
+		cmocka_unit_test(a_change_of_a_store_that_was_not_made_yet_stays),
 		cmocka_unit_test(a_difference_is_told_value_by_value),
 	};
 
