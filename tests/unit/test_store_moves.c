@@ -71,7 +71,7 @@ static char *older_store(const struct kind *kind, const char *fixture)
 }
 
 /* Each file is what a racksh of that schema really left; the newest is kept here for the day when it is no longer that. No racksh was ever
- * given out with schema 3 (it was completed together with 4). */
+ * given out with schema 3 (it was completed together with 4), 7 or 8 (together with 9). */
 static void an_older_schema_is_refused_until_it_is_migrated(void **state)
 {
 	static const struct {
@@ -81,7 +81,9 @@ static void an_older_schema_is_refused_until_it_is_migrated(void **state)
 		     { "tests/fixtures/store/schema-2.sql", "fen-4", "f1-t01", "f1-t03", 2, 23 },
 		     { "tests/fixtures/store/schema-4.sql", "fen-5", "f1-t01", "f1-t03", 4, 9 },
 		     { "tests/fixtures/store/schema-5.sql", "fen-6", "f1-t01", "f1-t03", 5, 10 },
-		     { "tests/fixtures/store/schema-6.sql", "fen-7", "f1-t01", "f1-t03", 6, 9 } };
+		     { "tests/fixtures/store/schema-6.sql", "fen-7", "f1-t01", "f1-t03", 6, 9 },
+		     { "tests/fixtures/store/schema-9.sql", "fen-8", "f1-t01", "f1-t02", 9, 11 },
+		     { "tests/fixtures/store/schema-10.sql", "fen-9", "f1-t01", "f1-t02", 10, 11 } };
 	struct fixture *f = *state;
 	NEEDS_SERVER(f);
 	int from, to;
