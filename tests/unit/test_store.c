@@ -14,7 +14,6 @@
 
 #include "inventory/base/file.h"
 #include "inventory/store_impl.h"
-#include "inventory/topology.h"
 #include "tests/contract/pg.h"
 #include "tests/contract/store_site.h"
 
@@ -315,69 +314,6 @@ static void a_password_is_never_shown(void **state)
 #endif
 }
 
-static void the_imported_fabric_places_the_ports(void **state)
-{
-	RK_CLEANUP_SITE struct rk_site *site = site_of_tests(), *placed = NULL;
-	RK_CLEANUP_STORE struct rk_store *store = open_mode("mem:", RK_STORE_WRITE);
-	RK_CLEANUP_ARENA struct rk_arena *arena = rk_arena_new();
-	uint64_t guid = site->hcas[0].port_guid;
-	const char *text, *none = "x";
-
-	(void)state;
-	must(rk_store_put_site(store, site, &err));
-	must(rk_store_get_topology(store, "ib0", arena, &none, &err));
-	assert_null(none);
-	text = rk_arena_printf(arena,
-			       "vendid=0x2c9\ndevid=0xd2f2\nsysimgguid=0xa1\nswitchguid=0xa1(a1)\n"
-			       "Switch\t64 \"S-00000000000000a1\"\t\t# \"leaf-one\" enhanced port 0 lid 1 lmc 0\n"
-			       "[7]\t\"H-%016llx\"[1](%llx) \t\t# \"k1-t01 mlx5_0\" lid 2 4xXDR\n\n"
-			       "vendid=0x2c9\ndevid=0x1023\nsysimgguid=0x%llx\ncaguid=0x%llx\n"
-			       "Ca\t1 \"H-%016llx\"\t\t# \"k1-t01 mlx5_0\"\n"
-			       "[1](%llx) \t\"S-00000000000000a1\"[7]\t\t# lid 2 lmc 0 \"leaf-one\" lid 1 4xXDR\n",
-			       (unsigned long long)guid, (unsigned long long)guid, (unsigned long long)guid, (unsigned long long)guid,
-			       (unsigned long long)guid, (unsigned long long)guid);
-	must(rk_store_put_topology(store, "ib0", text, &err));
-	must(rk_store_put_site(store, site, &err)); /* an import keeps it */
-	must(rk_store_snapshot(store, &placed, &err));
-	assert_string_equal(placed->hcas[0].leaf, "leaf-one");
-	assert_int_equal(placed->hcas[0].leaf_port, 7);
-	assert_null(placed->hcas[1].leaf);
-	must(rk_store_get_topology(store, "ib0", arena, &none, &err));
-	assert_string_equal(none, text);
-	refused(rk_store_put_topology(store, "ib7", text, &err), RK_NOT_FOUND, "no fabric \"ib7\"");
-}
-
-/* The first clean import is the state to keep; a later one is judged against it, until it is accepted itself. */
-static void a_later_fabric_is_compared_with_the_accepted_one(void **state)
-{
-	RK_CLEANUP_SITE struct rk_site *site = site_of_tests();
-	RK_CLEANUP_STORE struct rk_store *store = open_mode("mem:", RK_STORE_WRITE);
-	RK_CLEANUP_ARENA struct rk_arena *arena = rk_arena_new();
-	RK_CLEANUP(rk_cleanup_topology) struct rk_topology *now = NULL;
-	struct rk_str clean RK_CLEANUP_STR = RK_STR_INIT, less RK_CLEANUP_STR = RK_STR_INIT;
-	struct rk_ib_finding *found;
-	size_t n;
-
-	(void)state;
-	rk_topology_plan(site, 0, &clean);
-	site->hcas[5].port_guid = 0; /* its port has no cable */
-	rk_topology_plan(site, 0, &less);
-	site->hcas[5].port_guid = 0x77;
-	rk_site_seal(site);
-	RK_CLEANUP_SITE struct rk_site *whole = site_of_tests();
-	must(rk_store_put_site(store, whole, &err));
-	must(rk_store_put_topology(store, "ib0", rk_str_text(&clean), &err));
-	must(rk_store_put_topology(store, "ib0", rk_str_text(&less), &err));
-	must(rk_topology_parse("less", rk_str_text(&less), less.len, &now, &err));
-	must(rk_store_judge_topology(store, now, whole, 0, arena, &found, &n, &err));
-	assert_int_equal(n, 2);
-	assert_string_equal(found[0].kind, "missing-hca");
-	assert_string_equal(found[1].kind, "lost");
-	must(rk_store_accept_topology(store, "ib0", rk_str_text(&less), &err));
-	must(rk_store_judge_topology(store, now, whole, 0, arena, &found, &n, &err));
-	assert_int_equal(n, 1);
-}
-
 static void free_numbers_are_the_smallest_unused(void **state)
 {
 	RK_CLEANUP_SITE struct rk_site *site = site_of_tests(), *used = NULL;
@@ -451,8 +387,6 @@ int main(void)
 		cmocka_unit_test(what_was_committed_survives_sudden_death),
 		cmocka_unit_test(a_full_disk_is_said_and_loses_nothing),
 		cmocka_unit_test(a_password_is_never_shown),
-		cmocka_unit_test(the_imported_fabric_places_the_ports),
-		cmocka_unit_test(a_later_fabric_is_compared_with_the_accepted_one),
 		cmocka_unit_test(free_numbers_are_the_smallest_unused),
 		cmocka_unit_test(free_addresses_leave_out_gateway_broadcast_and_vms),
 	};
