@@ -98,8 +98,8 @@ static void remains(const struct rk_placer *p, struct rk_placement *ret)
 	struct rk_capacity_of left;
 
 	for (size_t i = 0; i < p->choice.n; i++) {
-		int free = rk_capacity_room(p->site, (int)i) - p->choice.seats[i].used;
-		room[i] = free > 0 ? free : 0;
+		int used = p->choice.seats[i].used;
+		room[i] = rk_capacity_left(p->site, (int)i, used, used * rk_placer_kw(p, (int)i), used ? p->spec->placement.spares_per_rack : 0);
 	}
 	rk_capacity_sum(room, p->choice.n, &left);
 	ret->fragmentation_after = left.fragmentation;

@@ -21,7 +21,7 @@ struct rk_place_reason {
 struct rk_place_change {
 	const char *kind;                 /* count | segment | max_racks | racks | spares | anti_affinity | uncordon | reservation | quota */
 	int value;                        /* count, segment, max_racks: what would fit; else 0 */
-	const char *objects;              /* uncordon: nodeset of trays or racks; reservation: "2,5"; else NULL */
+	const char *objects;              /* uncordon: nodeset of racks and trays; reservation: "2,5"; else NULL */
 	const char *text;                 /* "uncordon r01-t[03-04]" */
 };
 struct rk_placement {

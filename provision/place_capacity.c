@@ -33,12 +33,12 @@ int rk_rack_spares(const struct rk_site *site, int rack)
 	return spares;
 }
 
-int rk_capacity_room(const struct rk_site *site, int rack)
+int rk_capacity_left(const struct rk_site *site, int rack, int taken, double taken_kw, int spares)
 {
 	const struct rk_rack *r = &site->racks[rack];
 	double kw = site->profiles[r->profile].tray_kw;
 	const char *what;
-	int n = 0;
+	int n = -taken, own_spares = rk_rack_spares(site, rack);
 
 	if (rk_rack_leaks(site, rack) >= RK_LEAK_ALARM_TRAYS)
 		return 0;
@@ -46,10 +46,15 @@ int rk_capacity_room(const struct rk_site *site, int rack)
 		enum rk_tray_state state = rk_tray_state(site, t);
 		n += state == RK_TRAY_FREE || state == RK_TRAY_SPARE;
 	}
-	int spares = rk_rack_spares(site, rack);
+	spares = own_spares > spares ? own_spares : spares;
 	n = n > spares ? n - spares : 0;
-	int by_power = kw > 0 ? (int)floor((rk_power_budget(site, rack, &what) - rk_power_committed(site, rack)) / kw + 1e-9) : n;
+	int by_power = kw > 0 ? (int)floor((rk_power_budget(site, rack, &what) - rk_power_committed(site, rack) - taken_kw) / kw + 1e-9) : n;
 	return by_power < n ? (by_power > 0 ? by_power : 0) : n;
+}
+
+int rk_capacity_room(const struct rk_site *site, int rack)
+{
+	return rk_capacity_left(site, rack, 0, 0, 0);
 }
 
 static int reserved_trays(const struct rk_site *site, const int *room)

@@ -104,3 +104,5 @@ void rk_capacity_sum(const int *room, size_t n, struct rk_capacity_of *ret);
 int rk_rack_spares(const struct rk_site *site, int rack);
 /* Room per rack for trays of the profile's own power: healthy, free, not cordoned, spares kept. */
 int rk_capacity_room(const struct rk_site *site, int rack);
+/* The same once `taken` of those trays are given away, which may draw `taken_kw`, to a cluster that wants `spares` kept beside it. */
+int rk_capacity_left(const struct rk_site *site, int rack, int taken, double taken_kw, int spares);

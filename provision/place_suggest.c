@@ -115,32 +115,50 @@ static void shrink(struct rk_placer *p, unsigned lift, struct piece *pieces, siz
 	fits_with(p, lift);
 }
 
-/* Names the cordoned trays that the placement would use, or the rack when the whole rack is cordoned. */
-static const char *name_cordons(struct rk_placer *p, const int *room, const bool *lifted, const char **ret_verb)
+/* VMs that would go to a rack beyond what its trays without a cordon of their own hold. */
+static int beyond_the_free(const struct rk_placer *p, int rack)
+{
+	const struct rk_rack *r = &p->site->racks[rack];
+	int n = -p->verdicts[rack].spares;
+
+	for (int t = r->first_tray; t < r->first_tray + r->n_trays; t++)
+		n += p->fits[t] && !p->site->trays[t].cordon;
+	return p->choice.seats[rack].used - (n > 0 ? n : 0);
+}
+
+/* The cordons that the placement would need to be gone: of racks as a whole, and of single trays. */
+static void name_cordons(struct rk_placer *p, const bool *lifted, const char **racks, size_t *n_racks, const char **trays, size_t *n_trays)
 {
 	const struct rk_site *site = p->site;
-	const char **names = rk_arena_array(p->arena, site->n_trays + site->n_racks + 1, sizeof(*names));
-	size_t n = 0;
 
-	*ret_verb = "tray";
 	rk_choose(&p->choice, p->count, p->segment, p->spec->placement.policy);
 	for (size_t r = 0; r < site->n_racks; r++) {
 		const struct rk_rack *rack = &site->racks[r];
-		int needed = p->choice.seats[r].used - room[r];
-		if (!lifted[r])
+		int needed = beyond_the_free(p, (int)r);
+		if (!lifted[r] || !p->choice.seats[r].used)
 			continue;
-		if (rack->cordon) {
-			names[n++] = rack->name;
-			*ret_verb = "rack";
-		}
-		for (int t = rack->first_tray; !rack->cordon && needed > 0 && t < rack->first_tray + rack->n_trays; t++)
-			if (rk_tray_state(site, t) == RK_TRAY_CORDONED) {
-				names[n++] = site->trays[t].name;
+		if (rack->cordon)
+			racks[(*n_racks)++] = rack->name;
+		for (int t = rack->first_tray; needed > 0 && t < rack->first_tray + rack->n_trays; t++)
+			if (p->fits[t] && site->trays[t].cordon) {
+				trays[(*n_trays)++] = site->trays[t].name;
 				needed--;
 			}
 	}
 	rk_choice_forget(&p->choice);
-	return n ? rk_nodeset_fold(p->arena, names, n) : NULL;
+}
+
+static void add_cordons(struct rk_placer *p, const bool *lifted, struct rk_placement *ret)
+{
+	const char **racks = rk_arena_array(p->arena, p->site->n_racks + 1, sizeof(*racks)), **trays = rk_arena_array(p->arena, p->site->n_trays + 1, sizeof(*trays));
+	size_t n_racks = 0, n_trays = 0;
+
+	name_cordons(p, lifted, racks, &n_racks, trays, &n_trays);
+	const char *rack = n_racks ? rk_nodeset_fold(p->arena, racks, n_racks) : "", *tray = n_trays ? rk_nodeset_fold(p->arena, trays, n_trays) : "";
+	bool both = n_racks && n_trays;
+	if (n_racks || n_trays)
+		add(ret, "uncordon", 0, rk_arena_printf(p->arena, "%s%s%s", rack, both ? "," : "", tray),
+		    rk_arena_printf(p->arena, "uncordon %s%s%s%s%s", n_racks ? "rack " : "", rack, both ? " and " : "", n_trays ? "tray " : "", tray));
 }
 
 static void uncordon(struct rk_placer *p, struct rk_placement *ret)
@@ -148,12 +166,8 @@ static void uncordon(struct rk_placer *p, struct rk_placement *ret)
 	size_t racks = p->site->n_racks, n = 0;
 	bool *lifted = rk_arena_array(p->arena, racks + 1, sizeof(*lifted));
 	struct piece *pieces = rk_arena_array(p->arena, racks + 1, sizeof(*pieces));
-	int *room = rk_arena_array(p->arena, racks + 1, sizeof(*room)); /* as long as the cordons stand */
-	const char *verb;
 
-	fits_with(p, 0);
 	for (size_t r = 0; r < racks; r++) {
-		room[r] = p->choice.seats[r].room;
 		int cordons = cordons_of(p->site, &p->site->racks[r]);
 		lifted[r] = cordons > 0;
 		if (cordons)
@@ -162,9 +176,7 @@ static void uncordon(struct rk_placer *p, struct rk_placement *ret)
 	p->lift_racks = lifted;
 	if (n && fits_with(p, RK_LIFT_CORDONS)) {
 		shrink(p, RK_LIFT_CORDONS, pieces, n, lifted);
-		const char *objects = name_cordons(p, room, lifted, &verb);
-		if (objects)
-			add(ret, "uncordon", 0, objects, rk_arena_printf(p->arena, "uncordon %s %s", verb, objects));
+		add_cordons(p, lifted, ret);
 	}
 	p->lift_racks = NULL;
 }

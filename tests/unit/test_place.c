@@ -307,59 +307,157 @@ static void more_capacity_never_makes_a_placement_impossible(void **state)
 	}
 }
 
-/* Each change that is suggested does make it possible. */
-static void suggested_counts_and_segments_fit(void **state)
+/* The site with the placement carried out. */
+static void carry_out(struct trial *t, const struct rk_placement *p)
 {
-	int tried = 0;
+	struct rk_site *s = t->site;
+	struct rk_cluster *clusters = rk_arena_array(s->arena, s->n_clusters + 1, sizeof(*clusters));
+
+	memcpy(clusters, s->clusters, s->n_clusters * sizeof(*clusters));
+	clusters[s->n_clusters] = (struct rk_cluster){ .name = "new", .size = t->spec.size, .ib = RK_NONE, .spares_per_rack = t->spec.placement.spares_per_rack };
+	s->clusters = clusters;
+	for (size_t i = 0; i < p->n_trays; i++)
+		occupy(s, p->trays[i], (int)s->n_clusters);
+	s->n_clusters++;
+}
+
+static void what_is_said_to_be_left_is_what_is_left_afterwards(void **state)
+{
+	int placed = 0, spared = 0;
 
 	(void)state;
-	seed = 99;
-	for (int n = 0; n < 1000; n++) {
+	seed = 5;
+	for (int n = 0; n < 1500; n++) {
 		struct rk_arena *arena RK_CLEANUP_ARENA = rk_arena_new();
+		struct rk_capacity after;
+		struct rk_placement p;
 		struct trial t;
-		struct rk_placement p, q;
 		make_trial(&t);
+		t.spec.placement.spares_per_rack = dice(3);
 		place(t.site, &t.spec, t.keep, t.n_keep, arena, &p);
-		for (size_t i = 0; i < p.n_changes; i++) {
-			struct rk_spec spec = t.spec;
-			if (strcmp(p.changes[i].kind, "count") == 0) {
-				spec.count = p.changes[i].value + (int)t.n_keep;
-				place(t.site, &spec, t.keep, t.n_keep, arena, &q);
-				assert_true(q.feasible);
-				spec.count++;
-			} else if (strcmp(p.changes[i].kind, "segment") == 0) {
-				spec.placement.segment = p.changes[i].value;
-				place(t.site, &spec, t.keep, t.n_keep, arena, &q);
-				assert_true(q.feasible);
-				continue;
-			} else if (strcmp(p.changes[i].kind, "max_racks") == 0) {
-				spec.placement.max_racks = p.changes[i].value;
-				place(t.site, &spec, t.keep, t.n_keep, arena, &q);
-				assert_true(q.feasible);
-				spec.placement.max_racks--;
-			} else if (strcmp(p.changes[i].kind, "anti_affinity") == 0) {
-				spec.placement.n_apart = 0;
-				t.site->clusters[1].spec = NULL;
-				place(t.site, &spec, t.keep, t.n_keep, arena, &q);
-				assert_true(q.feasible);
-				break;
-			} else {
-				continue;
+		if (p.feasible)
+			carry_out(&t, &p);
+		rk_capacity(t.site, &after);
+		for (int k = 0; k < RK_SEGMENT_KINDS; k++)
+			assert_int_equal(p.segments_after[k], after.segments[k]);
+		assert_true(p.fragmentation_after == after.fragmentation);
+		placed += p.feasible;
+		spared += p.feasible && t.spec.placement.spares_per_rack && after.free;
+		rk_site_free(t.site);
+	}
+	assert_true(placed > 300 && spared > 100);
+}
+
+/* ---- suggestions ---------------------------------------------------------------------------------------------------------------------- */
+
+static void uncordon(struct rk_site *s, const char *objects, struct rk_arena *arena)
+{
+	struct rk_nodeset set = { 0 };
+
+	assert_int_equal(rk_nodeset_parse(objects, NULL, NULL, arena, &set, NULL), 0);
+	for (size_t i = 0; i < set.n; i++) {
+		int tray = rk_find_tray(s, set.names[i]), rack = rk_find_rack(s, set.names[i]);
+		assert_true(tray >= 0 || rack >= 0);
+		*(tray >= 0 ? &s->trays[tray].cordon : &s->racks[rack].cordon) = NULL;
+	}
+}
+
+static void cancel(struct rk_site *s, const char *ids)
+{
+	for (char *at = (char *)ids; *at; at += *at == ',')
+		s->reservations[strtol(at, &at, 10) - 1].to_unix_ms = 0;
+}
+
+/* Does to the trial what a suggestion says. */
+static void follow(struct trial *t, const struct rk_place_change *c, struct rk_arena *arena)
+{
+	struct rk_site *s = t->site;
+
+	if (strcmp(c->kind, "count") == 0)
+		t->spec.count = c->value + (int)t->n_keep;
+	else if (strcmp(c->kind, "segment") == 0)
+		t->spec.placement.segment = c->value;
+	else if (strcmp(c->kind, "max_racks") == 0)
+		t->spec.placement.max_racks = c->value;
+	else if (strcmp(c->kind, "racks") == 0)
+		t->spec.placement.racks = NULL;
+	else if (strcmp(c->kind, "uncordon") == 0)
+		uncordon(s, c->objects, arena);
+	else if (strcmp(c->kind, "reservation") == 0)
+		cancel(s, c->objects);
+	else if (strcmp(c->kind, "anti_affinity") == 0) {
+		t->spec.placement.n_apart = 0;
+		s->clusters[1].spec = NULL;
+	} else if (strcmp(c->kind, "spares") == 0) {
+		t->spec.placement.spares_per_rack = 0;
+		for (size_t r = 0; r < s->n_racks; r++)
+			s->racks[r].spares = 0;
+	} else {
+		fail_msg("a suggestion of kind %s", c->kind);
+	}
+}
+
+/* One more VM, or one rack less, than was said to be possible. */
+static bool ask_for_more(struct trial *t, const struct rk_place_change *c)
+{
+	bool count = strcmp(c->kind, "count") == 0, racks = strcmp(c->kind, "max_racks") == 0;
+
+	t->spec.count += count;
+	t->spec.placement.max_racks -= racks;
+	return count || racks;
+}
+
+enum { KINDS_TOLD = 8 };
+
+/* Trial n, once for every change that is suggested: that one alone does make it possible, and a number that is named is the best one. */
+static void follow_each(uint32_t from, bool narrow, int told[KINDS_TOLD])
+{
+	static const char *const kinds[KINDS_TOLD] = { "count", "segment", "max_racks", "racks", "spares", "anti_affinity", "uncordon", "reservation" };
+
+	for (size_t i = 0, n = 1; i < n; i++) {
+		struct rk_arena *arena RK_CLEANUP_ARENA = rk_arena_new();
+		struct rk_placement p, q;
+		struct trial t;
+		seed = from;
+		make_trial(&t);
+		if (narrow)
+			t.spec.placement.racks = "r01";
+		place(t.site, &t.spec, t.keep, t.n_keep, arena, &p);
+		n = p.n_changes;
+		if (i < n) {
+			follow(&t, &p.changes[i], arena);
+			place(t.site, &t.spec, t.keep, t.n_keep, arena, &q);
+			if (!q.feasible)
+				fail_msg("case %u: \"%s\" does not do", from, p.changes[i].text);
+			if (ask_for_more(&t, &p.changes[i])) {
+				place(t.site, &t.spec, t.keep, t.n_keep, arena, &q);
+				assert_false(q.feasible);
 			}
-			place(t.site, &spec, t.keep, t.n_keep, arena, &q);
-			assert_false(q.feasible);
-			tried++;
+			for (int k = 0; k < KINDS_TOLD; k++)
+				told[k] += strcmp(kinds[k], p.changes[i].kind) == 0;
 		}
 		rk_site_free(t.site);
 	}
-	assert_true(tried > 100);
 }
+
+static void each_suggestion_alone_makes_it_possible(void **state)
+{
+	int told[KINDS_TOLD] = { 0 };
+
+	(void)state;
+	for (uint32_t n = 1; n <= 1500; n++)
+		follow_each(n * 7919, n % 5 == 0, told);
+	for (int k = 0; k < KINDS_TOLD; k++)
+		assert_true(told[k] > 5); /* every kind was met */
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(feasible_exactly_when_brute_force_finds_a_placement),
 		cmocka_unit_test(more_capacity_never_makes_a_placement_impossible),
-		cmocka_unit_test(suggested_counts_and_segments_fit),
+		cmocka_unit_test(what_is_said_to_be_left_is_what_is_left_afterwards),
+		cmocka_unit_test(each_suggestion_alone_makes_it_possible),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -307,6 +307,13 @@ static void the_cordons_in_the_way_are_named(void **state)
 		s->trays[t].faulty = "x";
 	place(s, &spec, NULL, 0, arena, &p);
 	assert_string_equal(p.suggestion, "place at most 16 VMs; or raise maxRacks from 1 to 2; or uncordon rack r03");
+	/* Trays of a cordoned rack may have marks of their own, which stay when the rack's goes. */
+	s->trays[18 + 2].faulty = "x";
+	s->trays[36].cordon = s->trays[38].cordon = "fan";
+	spec.placement.segment = spec.count = 17;
+	place(s, &spec, NULL, 0, arena, &p);
+	assert_string_equal(p.changes[p.n_changes - 1].text, "uncordon rack r03 and tray r03-t01");
+	assert_string_equal(p.changes[p.n_changes - 1].objects, "r03,r03-t01");
 }
 
 static void capacity_is_told_now_and_after_the_worst_rack(void **state)
