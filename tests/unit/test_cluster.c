@@ -252,6 +252,25 @@ static void the_segment_follows_the_size(void **state)
 	assert_int_equal(f->world.site->clusters[0].segment, 1);
 }
 
+static void a_cluster_on_trays_that_were_never_read_is_refused_and_nothing_is_written(void **state)
+{
+	struct fixture *f = *state;
+	struct rk_err why RK_CLEANUP_ERR = RK_ERR_INIT;
+	int64_t op = 0, revision;
+
+	f->world.site->gpus[1].fabric_guid = f->world.site->hcas[2].port_guid = 0;
+	OK(rk_store_put_site(f->world.store, f->world.site, err));
+	OK(rk_world_refresh(&f->world, err));
+	revision = f->world.site->revision;
+	long calls = rk_sim_calls(f->world.sim);
+	assert_int_equal(rk_cluster_create(&f->world, spec_of(f->arena, "a", "t", 8, 4, false), &op, &why), RK_INVALID);
+	assert_non_null(strstr(why.message, "1 GPU and 1 port identities were never read on the trays chosen"));
+	assert_non_null(strstr(why.hint, "site discover"));
+	OK(rk_world_refresh(&f->world, err));
+	assert_int_equal(f->world.site->revision, revision);
+	assert_int_equal(rk_sim_calls(f->world.sim), calls);
+}
+
 /* Placement said nothing of a rack that came to the site later. */
 static void a_grown_cluster_says_why_it_is_in_a_rack_that_came_later(void **state)
 {
@@ -680,6 +699,7 @@ int main(void)
 		WITH_TWIN(a_rack_that_is_left_loses_its_partition),
 		WITH_TWIN(the_spec_follows_the_size),
 		WITH_TWIN(the_segment_follows_the_size),
+		WITH_TWIN(a_cluster_on_trays_that_were_never_read_is_refused_and_nothing_is_written),
 		WITH_TWIN(a_grown_cluster_says_why_it_is_in_a_rack_that_came_later),
 		WITH_TWIN(a_grown_cluster_has_todays_reasons_for_the_racks_it_is_not_in),
 		WITH_TWIN(a_tray_whose_erase_failed_is_not_free),

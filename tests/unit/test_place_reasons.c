@@ -73,6 +73,56 @@ static void segments_do_not_leave_their_nvlink_domain(void **state)
 	judged(s, &spec, 1, "chosen", "4 of 4 free used, 0 left");
 }
 
+static void a_size_that_a_tray_cannot_hold_names_what_is_too_little(void **state)
+{
+	struct rk_site *s RK_CLEANUP_SITE = make_site(1, 2, "");
+	struct rk_spec spec = make_spec(1, 1);
+	const struct rk_size *fits = rk_size_find(s, spec.size);
+	const struct rk_profile *have = &s->profiles[s->racks[0].profile];
+	struct rk_size vcpus = *fits, memory = *fits, gpus = *fits, hcas = *fits, nvme = *fits;
+
+	(void)state;
+	vcpus.vcpus = have->cpus_per_tray + 1;
+	memory.memory_mib = have->memory_mib + 1;
+	gpus.gpus = have->gpus_per_tray + 1;
+	hcas.hcas = have->hcas_per_tray + 1;
+	nvme.nvme = have->nvme_per_tray + 1;
+	const struct {
+		const struct rk_size *size;
+		const char *why;
+	} rows[] = { { &vcpus, "its trays have 144 CPUs, the size needs 145" },
+		     { &memory, "MiB of memory, the size needs" },
+		     { &gpus, "its trays have 4 GPUs, the size needs 5" },
+		     { &hcas, "its trays have 4 HCA ports, the size needs 5" },
+		     { &nvme, "NVMe drives, the size needs" } };
+	for (size_t i = 0; i < RK_ARRAY_SIZE(rows); i++) {
+		struct rk_arena *arena RK_CLEANUP_ARENA = rk_arena_new();
+		RK_CLEANUP_ERR struct rk_err err = RK_ERR_INIT;
+		struct rk_placement p;
+		assert_int_equal(rk_place(s, &spec, rows[i].size, NULL, 0, arena, &p, &err), 0);
+		assert_false(p.feasible);
+		assert_string_equal(p.reasons[0].verdict, "refused");
+		assert_non_null(strstr(p.reasons[0].why, rows[i].why));
+	}
+}
+
+/* The fabric is not known: planning goes on, with a warning; whoever creates has to refuse. */
+static void what_was_never_read_is_warned_of(void **state)
+{
+	struct rk_site *s RK_CLEANUP_SITE = make_site(1, 2, "");
+	struct rk_arena *arena RK_CLEANUP_ARENA = rk_arena_new();
+	struct rk_spec spec = make_spec(2, 2);
+	struct rk_placement p;
+
+	(void)state;
+	place(s, &spec, NULL, 0, arena, &p);
+	assert_null(p.warning);
+	s->gpus[5].fabric_guid = s->gpus[6].fabric_guid = s->hcas[0].port_guid = 0;
+	place(s, &spec, NULL, 0, arena, &p);
+	assert_true(p.feasible);
+	assert_string_equal(p.warning, "2 GPU and 1 port identities were never read");
+}
+
 static void a_full_rack_of_power_names_the_kilowatts(void **state)
 {
 	struct rk_site *s RK_CLEANUP_SITE = make_site(1, 18, "");
@@ -379,6 +429,8 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(each_rule_is_named_as_reason),
 		cmocka_unit_test(segments_do_not_leave_their_nvlink_domain),
+		cmocka_unit_test(a_size_that_a_tray_cannot_hold_names_what_is_too_little),
+		cmocka_unit_test(what_was_never_read_is_warned_of),
 		cmocka_unit_test(a_full_rack_of_power_names_the_kilowatts),
 		cmocka_unit_test(coolant_limits_what_a_rack_may_draw),
 		cmocka_unit_test(a_rack_has_its_own_version_baseline),
