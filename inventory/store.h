@@ -50,6 +50,8 @@ int rk_store_put_site(struct rk_store *store, const struct rk_site *site, struct
 int rk_store_set_tray_cordon(struct rk_store *store, const char *tray, const char *reason, struct rk_err *err);
 int rk_store_set_rack_cordon(struct rk_store *store, const char *rack, const char *reason, struct rk_err *err);
 int rk_store_set_tray_faulty(struct rk_store *store, const char *tray, const char *reason, struct rk_err *err);
+/* As set, unless something is said of it already. */
+int rk_store_add_tray_fault(struct rk_store *store, const char *tray, const char *reason, struct rk_err *err);
 int rk_store_set_tray_offline(struct rk_store *store, const char *tray, const char *reason, struct rk_err *err);
 /* New hardware in the slot of a tray: its identities replace the old ones, which are retired; what a VM held by the old ones it holds by the new
  * ones, and the VM is failed (its host is gone). RK_CONFLICT when a new identity is recorded elsewhere. */

@@ -47,6 +47,26 @@ int rk_store_set_tray_faulty(struct rk_store *store, const char *tray, const cha
 	return set_mark(store, "tray", tray, "faulty", reason, err);
 }
 
+static int tray_is_faulty(struct rk_store *store, const char *tray, int64_t *ret, struct rk_err *err)
+{
+	const struct rk_db_value args[] = { RK_DB_S(tray) };
+
+	return rk_db_one_int(store->db, "SELECT COUNT(*) FROM marks WHERE kind = 'tray' AND mark = 'faulty' AND name = ?", args, RK_ARRAY_SIZE(args), 0, ret, err);
+}
+
+int rk_store_add_tray_fault(struct rk_store *store, const char *tray, const char *reason, struct rk_err *err)
+{
+	bool own;
+	int64_t known = 0;
+	int rc = rk_store_join(store, &own, err);
+
+	if (!rc)
+		rc = tray_is_faulty(store, tray, &known, err);
+	if (!rc && !known)
+		rc = rk_store_set_tray_faulty(store, tray, reason, err);
+	return rk_store_part(store, own, rc, err);
+}
+
 int rk_store_set_tray_offline(struct rk_store *store, const char *tray, const char *reason, struct rk_err *err)
 {
 	return set_mark(store, "tray", tray, "offline", reason, err);

@@ -22,15 +22,10 @@ struct repair {
 
 /* ---- which ---------------------------------------------------------------------------------------------------------------------------- */
 
-static const char *mark_of(const struct rk_tray *t)
-{
-	return t->offline ? t->offline : t->faulty ? t->faulty : t->cordon;
-}
-
 /* Why a VM has to move, or NULL. */
 static const char *bad_because(const struct rk_site *site, const struct rk_vm *vm)
 {
-	const char *mark = mark_of(&site->trays[vm->tray]);
+	const char *mark = rk_tray_mark(&site->trays[vm->tray]);
 
 	return mark ? mark : vm->state == RK_VM_FAILED ? "the VM failed" : NULL;
 }

@@ -49,13 +49,17 @@ static bool is_left(const struct rk_node *node)
 	return node->state == RK_NODE_FAILED || node->state == RK_NODE_UNKNOWN || node->state == RK_NODE_APPLYING || node->state == RK_NODE_UNDOING;
 }
 
-static void list_left(const struct rk_run *r, struct rk_err *err)
+/* hints: the error itself says how to go on with the operation, and not what its steps say. */
+static void list_left(const struct rk_run *r, bool hints, struct rk_err *err)
 {
 	for (size_t i = 0; i < r->n; i++) {
 		const struct rk_node *node = &r->nodes[i];
-		if (is_left(node))
-			rk_err_detail(err, "step %d %s %s: %s%s%s", node->step.id, node->step.kind->name, node->step.target, rk_node_state_name(node->state),
-				      node->err.message ? ": " : "", node->err.message ? node->err.message : "");
+		if (!is_left(node))
+			continue;
+		rk_err_detail(err, "step %d %s %s: %s%s%s", node->step.id, node->step.kind->name, node->step.target, rk_node_state_name(node->state),
+			      node->err.message ? ": " : "", node->err.message ? node->err.message : "");
+		if (hints && node->err.hint)
+			rk_err_detail(err, "  %s", node->err.hint);
 	}
 }
 
@@ -88,7 +92,7 @@ static int leave_resumable(struct rk_run *r, struct rk_err *err)
 		return RK_CONFLICT;
 	tell_hook(r, "resumable", text);
 	rk_err_set(err, RK_PARTIAL, "operation %" PRId64 " (%s) is left unfinished: %s", r->op, r->command, text);
-	list_left(r, err);
+	list_left(r, true, err);
 	rk_err_hint(err, one_way ? "racksh op resume %" PRId64 : "racksh op resume %" PRId64 " or racksh op rollback %" PRId64, r->op, r->op);
 	return RK_PARTIAL;
 }
@@ -154,7 +158,7 @@ static int end_independent(struct rk_run *r, struct rk_err *err)
 		   why.message ? why.message : "interrupted");
 	if (why.hint)
 		rk_err_hint(err, "%s", why.hint);
-	list_left(r, err);
+	list_left(r, false, err);
 	return class;
 }
 

@@ -11,6 +11,13 @@
 
 struct rk_step;
 
+/* What a step could not take away, and on which tray it is (provision/steps_away.c). */
+struct rk_left {
+	int tray;
+	uint64_t gpu;                     /* 0: something else */
+	const char *why;
+};
+
 struct rk_step_kind {
 	const char *name;                 /* "nvl.partition", "ib.partition", "vm.volumes", "vm.define", "vm.start", ... */
 	const char *summary;              /* for plans: what is done to the target */
@@ -34,6 +41,7 @@ struct rk_step {
 	const struct rk_jnode *params;
 	const char *before;               /* JSON, or NULL */
 	const char *note;                 /* last word for the journal, or NULL */
+	struct rk_left *left; size_t n_left;
 	void *data;                       /* of prepare */
 	const int *deps; size_t n_deps;   /* ids */
 	struct rk_arena *arena;           /* of this step; used by one thread at a time */

@@ -62,6 +62,8 @@ static void forget(struct rk_run *r, struct rk_node *node)
 	node->step.before = rk_arena_strdup(r->arena, node->step.before);
 	node->step.note = NULL;
 	node->step.data = NULL;
+	node->step.left = NULL;
+	node->step.n_left = 0;
 	rk_arena_free(node->step.arena);
 	node->step.arena = rk_arena_new();
 }

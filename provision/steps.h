@@ -2,7 +2,7 @@
 #pragma once
 #include "provision/op.h"
 
-extern const struct rk_step_kind rk_vm_steps[], rk_power_steps[], rk_guest_steps[], rk_imex_steps[], rk_seal_steps[], rk_nvl_steps[], rk_ib_steps[], rk_tray_steps[], rk_stray_steps[]; /* end with name == NULL */
+extern const struct rk_step_kind rk_vm_steps[], rk_power_steps[], rk_guest_steps[], rk_imex_steps[], rk_seal_steps[], rk_nvl_steps[], rk_ib_steps[], rk_tray_steps[], rk_stray_steps[], rk_return_steps[]; /* end with name == NULL */
 
 const char *rk_param(const struct rk_step *step, const char *key); /* "" when absent */
 long rk_param_int(const struct rk_step *step, const char *key);
@@ -39,8 +39,23 @@ int rk_vm_job_domain(struct rk_world *world, struct rk_step *step, struct rk_vm_
 int rk_check_hostdevs(struct rk_world *world, struct rk_step *step, const struct rk_vm_job *j, const char *domain_xml, struct rk_err *err);
 /* *ret: which GPU or HCA of the store the tray does not have now ("no PCI function ..."), NULL when all are there or nobody can tell. */
 int rk_tray_lacks(struct rk_world *world, int tray, struct rk_arena *arena, const char **ret, struct rk_err *err);
-/* May its GPUs be with the free ones? */
-bool rk_tray_is_nobodys(const struct rk_site *site, int tray);
+/* Why a person or racksh took it out of service; NULL: nobody did. */
+const char *rk_tray_mark(const struct rk_tray *t);
+/* Index of the tray that a step on a VM is about; RK_NONE when the store knows neither. */
+int rk_step_tray(const struct rk_world *world, const struct rk_step *step);
+/* Something stays on a tray: the step goes on, its note says the first of them. gpu 0: no GPU. `why` lives as long as the step. */
+void rk_step_leaves(struct rk_step *step, int tray, uint64_t gpu, const char *why);
+bool rk_step_left_gpu(const struct rk_step *step, uint64_t gpu);
+/* What came out of taking something away from the VM's tray: it is left, `what` and why, and the result is 0 when that was RK_NOT_FOUND, or RK_UNREACHABLE
+ * on a tray that is out of service; else rc. */
+int rk_leave_behind(struct rk_world *world, struct rk_step *step, const char *what, int rc, struct rk_err *err);
+/* settle: trays where something was left are faulty. */
+int rk_away_settle(struct rk_world *world, struct rk_step *step, bool undone, struct rk_err *err);
+/* 0 for RK_UNREACHABLE and RK_NOT_FOUND, too, of a call that takes something away: what is read next decides. */
+int rk_reread_gone(int rc, struct rk_err *err);
+/* rk_define_undo and rk_volumes_undo, as far as they can be done. */
+int rk_define_away(struct rk_world *world, struct rk_step *step, struct rk_err *err);
+int rk_volumes_away(struct rk_world *world, struct rk_step *step, struct rk_err *err);
 /* The parts of a step that several kinds are made of. */
 /* prepare: the private host key of the VM into step->data; NULL when it is not kept any more. */
 int rk_fetch_host_key(struct rk_world *world, struct rk_step *step, struct rk_err *err);

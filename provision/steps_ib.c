@@ -13,8 +13,15 @@ static int ib_fabric(struct rk_world *world, const struct rk_step *step, int *re
 	return *ret < 0 ? rk_err_set(err, RK_NOT_FOUND, "no InfiniBand fabric \"%s\" in the store", rk_param(step, "fabric")) : 0;
 }
 
-/* Reads the tables of all members. An unread port is "unknown", never "gone" and never "there"; down_too: one that is not in the fabric reaches
- * nobody, and the subnet manager gives it its table before it does again. */
+/* Not in the fabric, where it reaches nobody, and the subnet manager gives it its table before it does again; or of a tray that was given up. */
+static bool is_dark(const struct rk_site *site, uint64_t guid, const struct rk_ib_port *port)
+{
+	int hca = port->known || port->down ? RK_NONE : rk_find_hca_guid(site, guid);
+
+	return port->down || (hca >= 0 && rk_tray_mark(&site->trays[site->hcas[hca].tray]));
+}
+
+/* Reads the tables of all members. An unread port is "unknown", never "gone" and never "there"; down_too: one that is dark is as good as read. */
 static int ib_read(struct rk_world *world, struct rk_step *step, bool down_too, struct rk_ib_port **ret, size_t *ret_n, struct rk_err *err)
 {
 	size_t n;
@@ -25,7 +32,7 @@ static int ib_read(struct rk_world *world, struct rk_step *step, bool down_too, 
 	if (!rc)
 		rc = world->ib->ops->tables(world->ib, fabric, guids, n, step->arena, ports, err);
 	for (size_t i = 0; !rc && i < n; i++)
-		if (!ports[i].known && !(down_too && ports[i].down))
+		if (!ports[i].known && !(down_too && is_dark(world->site, guids[i], &ports[i])))
 			rc = rk_err_set(err, RK_UNREACHABLE, "the PKey table of port 0x%016" PRIx64 " could not be read: %s", guids[i],
 					ports[i].why ? ports[i].why : "no answer");
 	*ret = ports;

@@ -37,6 +37,14 @@ static int reread(int rc, struct rk_err *err)
 	return rc == RK_UNREACHABLE ? 0 : rc;
 }
 
+/* Nor does the absence of what was to go. */
+int rk_reread_gone(int rc, struct rk_err *err)
+{
+	if (rc == RK_NOT_FOUND)
+		rk_err_clear(err);
+	return rc == RK_NOT_FOUND ? 0 : reread(rc, err);
+}
+
 /* Once the host was told, a look that failed says nothing of what became of it. */
 static int unseen(int rc, struct rk_err *err)
 {
@@ -80,7 +88,7 @@ static int stop(struct rk_world *world, struct rk_step *step, struct rk_err *err
 
 	if (rc || !running)
 		return rc;
-	rc = reread(world->hv->ops->destroy(world->hv, j.tray, j.domain, err), err);
+	rc = rk_reread_gone(world->hv->ops->destroy(world->hv, j.tray, j.domain, err), err);
 	return rc ? rc : unseen(rk_wait_until(world, step, "the guest dead", dead_probe, err), err);
 }
 
@@ -106,28 +114,48 @@ static int scrub(struct rk_world *world, struct rk_step *step, struct rk_err *er
 	return rc;
 }
 
-static const char *tray_of(const struct rk_site *site, const struct rk_step *step, int vm)
+static int stop_away(struct rk_world *world, struct rk_step *step, struct rk_err *err)
 {
-	const char *tray = rk_param(step, "tray");
-
-	return *tray ? tray : site->trays[site->vms[vm].tray].name;
+	return rk_leave_behind(world, step, "its guest was not seen dead", stop(world, step, err), err);
 }
 
-static int scrub_settle(struct rk_world *world, struct rk_step *step, bool undone, struct rk_err *err)
+/* One that was not seen dead may be seen now. */
+static int undefine(struct rk_world *world, struct rk_step *step, struct rk_err *err)
 {
-	int vm, rc = rk_param_vm(world, step, &vm, err);
+	int rc = stop_away(world, step, err);
 
-	if (rc || !step->note || (!undone && step->kind->undo))
+	return rc || step->n_left ? rc : rk_define_away(world, step, err);
+}
+
+/* A tray that lacks a device would be given to the next tenant so. */
+static int scrub_away(struct rk_world *world, struct rk_step *step, struct rk_err *err)
+{
+	RK_CLEANUP_ERR struct rk_err why = RK_ERR_INIT;
+	struct rk_vm_job j;
+	const char *lack = NULL;
+	int rc = rk_vm_job(world, step, &j, err);
+
+	if (!rc)
+		rc = scrub(world, step, err);
+	if (rc || (j.size && !j.size->passthrough))
 		return rc;
-	return rk_store_set_tray_faulty(world->store, tray_of(world->site, step, vm), step->note, err);
+	if (step->note)
+		lack = step->note;
+	else if (rk_tray_lacks(world, j.tray, step->arena, &lack, &why))
+		lack = rk_arena_printf(step->arena, "its devices were not seen: %s", why.message);
+	else if (lack)
+		lack = rk_arena_printf(step->arena, "the tray has %s", lack);
+	if (lack)
+		rk_step_leaves(step, j.tray, 0, lack);
+	return 0;
 }
 
 /* A guest that ran is stopped, and what it left on the drives goes with it. */
 static int start_undo(struct rk_world *world, struct rk_step *step, struct rk_err *err)
 {
-	int rc = stop(world, step, err);
+	int rc = stop_away(world, step, err);
 
-	return rc ? rc : scrub(world, step, err);
+	return rc ? rc : scrub_away(world, step, err);
 }
 
 static int scrub_strictly(struct rk_world *world, struct rk_step *step, struct rk_err *err)
@@ -173,105 +201,6 @@ static int drain_settle(struct rk_world *world, struct rk_step *step, bool undon
 	return undone ? 0 : rk_store_set_tray_faulty(world->store, rk_param(step, "tray"), reason, err);
 }
 
-/* ---- back into service ------------------------------------------------------------------------------------------------------------------ */
-
-static int tray_at(struct rk_world *world, struct rk_step *step, int *ret, struct rk_err *err)
-{
-	*ret = rk_find_tray(world->site, rk_param(step, "tray"));
-	return *ret < 0 ? rk_err_set(err, RK_NOT_FOUND, "no tray \"%s\" in the store", rk_param(step, "tray")) : 0;
-}
-
-static const char *name_of_guest(const struct rk_world *world, const struct rk_step *step, int tray)
-{
-	int vm = world->site->trays[tray].vm;
-
-	return vm == RK_NONE ? NULL : rk_vm_domain_name(step->arena, rk_vm_host_name(&world->site->vms[vm]));
-}
-
-/* Whatever of ours was left on it: the guest's name says what its volumes are called. */
-static int remove_domain(struct rk_world *world, struct rk_step *step, int tray, const struct rk_hv_domain *d, struct rk_err *err)
-{
-	const char *cluster, *vm;
-	int generation, rc = d->running ? world->hv->ops->destroy(world->hv, tray, d->name, err) : 0;
-
-	if (!rc)
-		rc = world->hv->ops->undefine(world->hv, tray, d->name, err);
-	if (rc || !rk_domain_xml_owner(d->xml, step->arena, &cluster, &vm, &generation))
-		return rc;
-	/* A copy of the tray's own guest has its volumes. */
-	if (rk_streq(rk_vm_domain_name(step->arena, vm), name_of_guest(world, step, tray)))
-		return 0;
-	rc = world->hv->ops->volume_delete(world->hv, tray, world->site->pool, rk_vm_os_volume(step->arena, vm), err);
-	return rc ? rc : world->hv->ops->volume_delete(world->hv, tray, world->site->pool, rk_vm_seed_volume(step->arena, vm), err);
-}
-
-static int our_domains(struct rk_world *world, struct rk_step *step, int *ret_tray, struct rk_hv_domain **ret, size_t *ret_n, struct rk_err *err)
-{
-	int rc = tray_at(world, step, ret_tray, err);
-	size_t n = 0;
-
-	*ret_n = 0;
-	if (!rc)
-		rc = world->hv->ops->domain_list(world->hv, *ret_tray, step->arena, ret, &n, err);
-	for (size_t i = 0; !rc && i < n; i++)
-		if ((*ret)[i].ours)
-			(*ret)[(*ret_n)++] = (*ret)[i];
-	return rc;
-}
-
-/* One that lacks a device would be given to the next tenant so. */
-static int see_complete(struct rk_world *world, struct rk_step *step, int tray, struct rk_err *err)
-{
-	const char *lack, *name = rk_param(step, "tray");
-	int rc = rk_tray_lacks(world, tray, step->arena, &lack, err);
-
-	if (rc || !lack)
-		return rc;
-	rk_err_set(err, RK_FAILED, "tray %s has %s", name, lack);
-	rk_err_hint(err, "racksh site discover %s says what is there; other hardware is taken on by racksh tray replace %s", name, name);
-	return RK_FAILED;
-}
-
-static int clean(struct rk_world *world, struct rk_step *step, struct rk_err *err)
-{
-	struct rk_hv_domain *domains;
-	size_t n;
-	int tray, rc = our_domains(world, step, &tray, &domains, &n, err);
-
-	for (size_t i = 0; !rc && i < n; i++)
-		rc = remove_domain(world, step, tray, &domains[i], err);
-	if (!rc)
-		rc = world->hv->ops->scrub(world->hv, tray, err);
-	return rc ? rc : see_complete(world, step, tray, err);
-}
-
-/* Every domain of ours but that of the VM the tray is for. Its drives are that VM's. */
-static int evict(struct rk_world *world, struct rk_step *step, struct rk_err *err)
-{
-	struct rk_hv_domain *domains;
-	size_t n;
-	int tray, rc = our_domains(world, step, &tray, &domains, &n, err);
-
-	for (size_t i = 0; !rc && i < n; i++)
-		if (!rk_streq(domains[i].name, name_of_guest(world, step, tray)))
-			rc = remove_domain(world, step, tray, &domains[i], err);
-	return rc;
-}
-
-static int see_empty(struct rk_world *world, struct rk_step *step, struct rk_err *err)
-{
-	struct rk_hv_domain *domains;
-	size_t n;
-	int tray, rc = our_domains(world, step, &tray, &domains, &n, err);
-
-	return rc || !n ? rc : rk_err_set(err, RK_FAILED, "tray %s still has the domain \"%s\"", rk_param(step, "tray"), domains[0].name);
-}
-
-static int return_settle(struct rk_world *world, struct rk_step *step, bool undone, struct rk_err *err)
-{
-	return undone ? 0 : rk_store_set_tray_faulty(world->store, rk_param(step, "tray"), NULL, err);
-}
-
 /* ---- by request --------------------------------------------------------------------------------------------------------------------- */
 
 /* Until the guest is off, or the time is over: *running says which. A host that does not answer now may answer later. */
@@ -301,7 +230,7 @@ static int halt(struct rk_world *world, struct rk_step *step, struct rk_err *err
 	if (rc || !running)
 		return rc;
 	if (rk_param_int(step, "grace_s"))
-		rc = reread(world->hv->ops->shutdown(world->hv, j.tray, j.domain, err), err);
+		rc = rk_reread_gone(world->hv->ops->shutdown(world->hv, j.tray, j.domain, err), err);
 	if (!rc)
 		rc = unseen(await_off(world, step, deadline, &j, &running, err), err);
 	if (rc || !running)
@@ -326,10 +255,10 @@ static int halt_settle(struct rk_world *world, struct rk_step *step, bool undone
 /* Stopped on the way out of a cluster; one that ran is started again when that is taken back. */
 static int park_probe(struct rk_world *world, struct rk_step *step, int *ret, struct rk_err *err)
 {
-	int rc = dead_probe(world, step, ret, err);
+	int rc = rk_leave_behind(world, step, "its guest was not seen", dead_probe(world, step, ret, err), err);
 
 	if (!rc)
-		step->before = *ret ? "{\"ran\":0}" : "{\"ran\":1}";
+		step->before = *ret ? "{\"ran\":0}" : step->n_left ? "{\"ran\":-1}" : "{\"ran\":1}";
 	return rc;
 }
 
@@ -355,20 +284,21 @@ static int park_undo(struct rk_world *world, struct rk_step *step, struct rk_err
 
 static int park_settle(struct rk_world *world, struct rk_step *step, bool undone, struct rk_err *err)
 {
-	return set_state(world, step, undone && ran(step) ? RK_VM_RUNNING : RK_VM_STOPPED, err);
+	bool unseen_before = step->before && strstr(step->before, "\"ran\":-1");
+	enum rk_vm_state before = unseen_before ? RK_VM_UNKNOWN : ran(step) ? RK_VM_RUNNING : RK_VM_STOPPED;
+
+	return set_state(world, step, undone ? before : step->n_left ? RK_VM_UNKNOWN : RK_VM_STOPPED, err);
 }
 
 const struct rk_step_kind rk_power_steps[] = {
-	{ .name = "vm.start", .summary = "start the guest", .deadline_ms = 600000, .probe = start_probe, .apply = start_apply, .undo = start_undo, .settle = scrub_settle },
+	{ .name = "vm.start", .summary = "start the guest", .deadline_ms = 600000, .probe = start_probe, .apply = start_apply, .undo = start_undo, .settle = rk_away_settle },
 	{ .name = "vm.devices", .summary = "see that the tray has every device of the guest", .deadline_ms = 60000, .apply = see_devices },
 	{ .name = "vm.boot", .summary = "start the guest again", .deadline_ms = 600000, .probe = start_probe, .apply = start_apply },
 	{ .name = "vm.halt", .summary = "shut the guest down", .deadline_ms = 120000, .apply = halt, .settle = halt_settle },
-	{ .name = "vm.park", .summary = "stop the guest and see it dead", .deadline_ms = 120000, .probe = park_probe, .apply = stop, .undo = park_undo, .settle = park_settle },
-	{ .name = "vm.stop", .summary = "stop the guest and see it dead", .deadline_ms = 120000, .apply = stop },
-	{ .name = "vm.scrub", .summary = "erase the tray's drives, see its devices reset", .deadline_ms = 600000, .final = true, .apply = scrub, .settle = scrub_settle },
+	{ .name = "vm.park", .summary = "stop the guest and see it dead", .deadline_ms = 120000, .probe = park_probe, .apply = stop_away, .undo = park_undo, .settle = park_settle },
+	{ .name = "vm.stop", .summary = "stop the guest and see it dead", .deadline_ms = 120000, .apply = stop_away },
+	{ .name = "vm.scrub", .summary = "erase the tray's drives, see its devices reset", .deadline_ms = 600000, .final = true, .apply = scrub_away, .settle = rk_away_settle },
+	{ .name = "vm.undefine", .summary = "undefine the domain", .deadline_ms = 120000, .final = true, .apply = undefine, .settle = rk_away_settle },
 	{ .name = "tray.drain", .summary = "empty and erase the tray, keep it out of service", .deadline_ms = 120000, .final = true, .apply = drain, .settle = drain_settle },
-	{ .name = "tray.evict", .summary = "remove the domains that no cluster has, keep the tray's VM", .deadline_ms = 120000, .apply = evict },
-	{ .name = "tray.clean", .summary = "remove what is left on the tray, erase its drives, see its devices reset", .deadline_ms = 600000, .apply = clean },
-	{ .name = "tray.return", .summary = "see the tray empty and put it back into service", .deadline_ms = 60000, .apply = see_empty, .settle = return_settle },
 	{ .name = NULL },
 };

@@ -263,7 +263,7 @@ int rk_define_undo(struct rk_world *world, struct rk_step *step, struct rk_err *
 		return rc;
 	if (!domain.ours)
 		return rk_err_set(err, RK_CONFLICT, "domain \"%s\" on tray %s is not racksh's", j.domain, j.tray_name);
-	rc = world->hv->ops->undefine(world->hv, j.tray, j.domain, err);
+	rc = rk_reread_gone(world->hv->ops->undefine(world->hv, j.tray, j.domain, err), err);
 	if (!rc)
 		rc = rk_vm_job_domain(world, step, &j, &domain, err);
 	if (!rc && domain.exists)
@@ -273,9 +273,10 @@ int rk_define_undo(struct rk_world *world, struct rk_step *step, struct rk_err *
 
 const struct rk_step_kind rk_vm_steps[] = {
 	{ .name = "vm.preflight", .summary = "check hypervisor, image and names on the tray", .deadline_ms = 60000, .apply = preflight },
-	{ .name = "vm.volumes", .summary = "make the OS volume and the seed", .deadline_ms = 300000, .prepare = rk_fetch_host_key, .apply = volumes_apply, .undo = rk_volumes_undo },
-	{ .name = "vm.define", .summary = "define the domain and compare what the host kept", .deadline_ms = 60000, .apply = define_apply, .undo = rk_define_undo },
-	{ .name = "vm.undefine", .summary = "undefine the domain", .deadline_ms = 60000, .final = true, .apply = rk_define_undo },
-	{ .name = "vm.erase", .summary = "delete the volumes", .deadline_ms = 60000, .final = true, .apply = rk_volumes_undo },
+	{ .name = "vm.volumes", .summary = "make the OS volume and the seed", .deadline_ms = 300000, .prepare = rk_fetch_host_key, .apply = volumes_apply, .undo = rk_volumes_away,
+	  .settle = rk_away_settle },
+	{ .name = "vm.define", .summary = "define the domain and compare what the host kept", .deadline_ms = 60000, .apply = define_apply, .undo = rk_define_away,
+	  .settle = rk_away_settle },
+	{ .name = "vm.erase", .summary = "delete the volumes", .deadline_ms = 60000, .final = true, .apply = rk_volumes_away, .settle = rk_away_settle },
 	{ .name = NULL },
 };
