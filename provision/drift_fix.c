@@ -142,7 +142,7 @@ static bool made_here(struct fixer *x, const struct rk_drift *d)
 	return d->name && rk_streq(rk_jstr(rk_jget(rk_json_root(json), "name")), d->name);
 }
 
-/* GPUs of trays that are nobody's go home with it, after the tray was emptied. */
+/* GPUs of trays that no VM has go home with it, after the tray was emptied. */
 static const char *remove_nvlink(struct fixer *x, const struct rk_drift *d)
 {
 	const struct rk_site *site = x->world->site;
@@ -162,10 +162,10 @@ static const char *remove_nvlink(struct fixer *x, const struct rk_drift *d)
 	rk_jw_i64(&w, d->id);
 	rk_jw_key(&w, "name");
 	rk_jw_str(&w, d->name);
-	rk_jw_key(&w, "home");
+	rk_jw_key(&w, "gpus");
 	rk_jw_array(&w);
 	for (int t = rack->first_tray; t < rack->first_tray + rack->n_trays; t++) {
-		for (int g = site->trays[t].first_gpu; rk_tray_is_nobodys(site, t) && g < site->trays[t].first_gpu + site->trays[t].n_gpus; g++)
+		for (int g = site->trays[t].first_gpu; site->trays[t].vm == RK_NONE && g < site->trays[t].first_gpu + site->trays[t].n_gpus; g++)
 			rk_jw_hex64(&w, site->gpus[g].fabric_guid);
 		if (x->returns[t])
 			deps[n++] = x->returns[t];

@@ -61,7 +61,7 @@ static bool is_wanted(const uint64_t *gpus, size_t n, uint64_t gpu)
 	return false;
 }
 
-/* 1 when partition id holds exactly the wanted GPUs. */
+/* 1 when the step's partition holds exactly the wanted GPUs, but for those that were left. */
 static int nvl_seen(struct rk_world *world, struct rk_step *step, int *ret, struct rk_err *err)
 {
 	struct rk_nvl_view view;
@@ -72,9 +72,15 @@ static int nvl_seen(struct rk_world *world, struct rk_step *step, int *ret, stru
 	if (rc)
 		return rc;
 	const struct rk_nvl_live *part = rk_nvl_partition_with(&view, view.id);
-	*ret = part && part->n_gpus == n;
-	for (size_t i = 0; *ret && i < n; i++)
+	size_t wanted = 0;
+	*ret = part != NULL;
+	for (size_t i = 0; *ret && i < n; i++) {
+		if (rk_step_left_gpu(step, gpus[i]))
+			continue;
+		wanted++;
 		*ret = rk_nvl_holds(part, gpus[i]);
+	}
+	*ret &= part && part->n_gpus == wanted;
 	return 0;
 }
 
@@ -87,7 +93,20 @@ int rk_nvl_all(struct rk_world *world, struct rk_step *step, rk_nvl_judgement *i
 
 	*ret = !rc;
 	for (size_t i = 0; *ret && i < n; i++)
-		*ret = is(world, &view, gpus[i]);
+		*ret = rk_step_left_gpu(step, gpus[i]) || is(world, &view, gpus[i]);
+	return rc;
+}
+
+int rk_nvl_take_out(struct rk_world *world, struct rk_step *step, rk_nvl_judgement *is, struct rk_err *err)
+{
+	struct rk_nvl_view view;
+	size_t n;
+	uint64_t *gpus = rk_param_guids(step, "gpus", &n);
+	int rc = rk_nvl_read(world, step, &view, err);
+
+	for (size_t i = 0; !rc && i < n; i++)
+		if (is(world, &view, gpus[i]))
+			rc = world->nvl->ops->drop(world->nvl, view.rack, rk_nvl_partition_of(&view, gpus[i]), gpus[i], err);
 	return rc;
 }
 
@@ -107,7 +126,8 @@ static bool is_in_or_free(const struct rk_world *world, const struct rk_nvl_view
 	return is_in(world, view, gpu) || rk_nvl_partition_of(view, gpu) == 0;
 }
 
-static bool is_home(const struct rk_world *world, const struct rk_nvl_view *view, uint64_t gpu)
+/* Out of ours, and not in none. */
+static bool is_elsewhere(const struct rk_world *world, const struct rk_nvl_view *view, uint64_t gpu)
 {
 	return is_out(world, view, gpu) && rk_nvl_partition_of(view, gpu) != 0;
 }
@@ -272,7 +292,8 @@ static int read_ours(struct rk_world *world, struct rk_step *step, struct rk_nvl
 	return rc;
 }
 
-static int drop_elsewhere(struct rk_world *world, struct rk_step *step, struct rk_err *err)
+/* again: they were there before, and one that is gone by now is left. */
+static int add_missing(struct rk_world *world, struct rk_step *step, bool again, struct rk_err *err)
 {
 	struct rk_nvl_view view;
 	size_t n;
@@ -280,23 +301,12 @@ static int drop_elsewhere(struct rk_world *world, struct rk_step *step, struct r
 	int rc = read_ours(world, step, &view, err);
 
 	for (size_t i = 0; !rc && i < n; i++) {
-		int at = rk_nvl_partition_of(&view, gpus[i]);
-		if (at && at != view.id)
-			rc = world->nvl->ops->drop(world->nvl, view.rack, at, gpus[i], err);
+		if (rk_nvl_partition_of(&view, gpus[i]) == view.id)
+			continue;
+		rc = world->nvl->ops->add(world->nvl, view.rack, view.id, gpus[i], err);
+		if (again && rk_nvl_is_gone(world, step, gpus[i], rc, err))
+			rc = 0;
 	}
-	return rc;
-}
-
-static int add_missing(struct rk_world *world, struct rk_step *step, struct rk_err *err)
-{
-	struct rk_nvl_view view;
-	size_t n;
-	uint64_t *gpus = rk_param_guids(step, "gpus", &n);
-	int rc = read_ours(world, step, &view, err);
-
-	for (size_t i = 0; !rc && i < n; i++)
-		if (rk_nvl_partition_of(&view, gpus[i]) != view.id)
-			rc = world->nvl->ops->add(world->nvl, view.rack, view.id, gpus[i], err);
 	return rc;
 }
 
@@ -320,14 +330,17 @@ static int make_partition(struct rk_world *world, struct rk_step *step, struct r
 
 /* Out of where they are, settle, into the new one: a GPU is in at most one partition, and the switch says "succeeded" early. */
 static int move_in(struct rk_world *world, struct rk_step *step,
-		   int (*seen)(struct rk_world *world, struct rk_step *step, int *ret, struct rk_err *err), struct rk_err *err)
+		   int (*seen)(struct rk_world *world, struct rk_step *step, int *ret, struct rk_err *err), bool again, struct rk_err *err)
 {
-	int rc = drop_elsewhere(world, step, err);
+	struct rk_nvl_view view;
+	int rc = read_ours(world, step, &view, err);
 
+	if (!rc)
+		rc = rk_nvl_take_out(world, step, is_elsewhere, err);
 	if (!rc)
 		rc = rk_wait_until(world, step, "the GPUs to leave their former partition", nvl_drained, err);
 	if (!rc)
-		rc = add_missing(world, step, err);
+		rc = add_missing(world, step, again, err);
 	return rc ? rc : rk_wait_until(world, step, "the GPUs in their NVLink partition", seen, err);
 }
 
@@ -336,7 +349,14 @@ static int nvl_apply(struct rk_world *world, struct rk_step *step, struct rk_err
 {
 	int rc = make_partition(world, step, err);
 
-	return rc ? rc : move_in(world, step, nvl_seen, err);
+	return rc ? rc : move_in(world, step, nvl_seen, false, err);
+}
+
+static int nvl_again(struct rk_world *world, struct rk_step *step, struct rk_err *err)
+{
+	int rc = make_partition(world, step, err);
+
+	return rc ? rc : move_in(world, step, nvl_seen, true, err);
 }
 
 /* The snapshot follows: steps that stand on this one read it. What the switch holds under this name is in the store already. */
@@ -345,13 +365,12 @@ static int nvl_settle(struct rk_world *world, struct rk_step *step, bool undone,
 	const int *id = step->data;
 	int rack = RK_NONE, rc = nvl_rack(world, step, &rack, err);
 
-	(void)undone;
 	for (size_t i = 0; !rc && id && i < world->site->n_nvl_partitions; i++) {
 		struct rk_nvl_partition *p = &world->site->nvl_partitions[i];
 		if (p->rack == rack && rk_streq(p->name, rk_param(step, "name")) && p->id != *id)
 			p->id = *id;
 	}
-	return rc;
+	return rc ? rc : rk_away_settle(world, step, undone, err);
 }
 
 static int nvl_empty(struct rk_world *world, struct rk_step *step, int *ret, struct rk_err *err)
@@ -368,7 +387,7 @@ static int nvl_empty(struct rk_world *world, struct rk_step *step, int *ret, str
 
 static int nvl_all_home(struct rk_world *world, struct rk_step *step, int *ret, struct rk_err *err)
 {
-	return rk_nvl_all(world, step, is_home, ret, err);
+	return rk_nvl_all(world, step, is_elsewhere, ret, err);
 }
 
 static int drop_ours(struct rk_world *world, struct rk_step *step, struct rk_err *err)
@@ -403,9 +422,9 @@ static int remove_partition(struct rk_world *world, struct rk_step *step, struct
 	return rc ? rc : rk_wait_until(world, step, "the NVLink partition to be gone", nvl_gone, err);
 }
 
-/* Out of ours, home again, partition away. Also the whole of nvl.release. A call whose answer was lost may take effect yet, and a GPU
- * that is home now would leave it behind our back: what is under way settles first. */
-static int nvl_undo(struct rk_world *world, struct rk_step *step, struct rk_err *err)
+/* Also the whole of nvl.release. A call whose answer was lost may take effect yet, and a GPU that is home now would leave it behind our back: what is
+ * under way settles first. */
+int rk_nvl_take_apart(struct rk_world *world, struct rk_step *step, struct rk_err *err)
 {
 	rk_clock_sleep_ms(world->env.clock, RK_NVL_SETTLE_MS);
 	int rc = drop_ours(world, step, err);
@@ -420,20 +439,12 @@ static int nvl_undo(struct rk_world *world, struct rk_step *step, struct rk_err 
 
 static int join_apply(struct rk_world *world, struct rk_step *step, struct rk_err *err)
 {
-	return move_in(world, step, nvl_joined, err);
+	return move_in(world, step, nvl_joined, false, err);
 }
 
-static int drop_wanted(struct rk_world *world, struct rk_step *step, struct rk_err *err)
+static int join_again(struct rk_world *world, struct rk_step *step, struct rk_err *err)
 {
-	struct rk_nvl_view view;
-	size_t n;
-	uint64_t *gpus = rk_param_guids(step, "gpus", &n);
-	int rc = rk_nvl_read(world, step, &view, err);
-
-	for (size_t i = 0; !rc && i < n; i++)
-		if (rk_nvl_partition_of(&view, gpus[i]) == view.id)
-			rc = world->nvl->ops->drop(world->nvl, view.rack, view.id, gpus[i], err);
-	return rc;
+	return move_in(world, step, nvl_joined, true, err);
 }
 
 static int nvl_left(struct rk_world *world, struct rk_step *step, int *ret, struct rk_err *err)
@@ -441,11 +452,11 @@ static int nvl_left(struct rk_world *world, struct rk_step *step, int *ret, stru
 	return rk_nvl_all(world, step, is_out, ret, err);
 }
 
-/* As nvl_undo: what is under way settles first. */
+/* As rk_nvl_take_apart: what is under way settles first. */
 static int leave_apply(struct rk_world *world, struct rk_step *step, struct rk_err *err)
 {
 	rk_clock_sleep_ms(world->env.clock, RK_NVL_SETTLE_MS);
-	int rc = drop_wanted(world, step, err);
+	int rc = rk_nvl_take_out(world, step, is_in, err);
 	if (!rc)
 		rc = rk_wait_until(world, step, "the GPUs to leave the NVLink partition", nvl_left, err);
 	return rc ? rc : bring_home(world, step, err);
@@ -454,7 +465,7 @@ static int leave_apply(struct rk_world *world, struct rk_step *step, struct rk_e
 /* Out, and to nobody else: the guest of a tray that is given up may still live, and is not to be with the free ones. */
 static int expel_apply(struct rk_world *world, struct rk_step *step, struct rk_err *err)
 {
-	int rc = drop_wanted(world, step, err);
+	int rc = rk_nvl_take_out(world, step, is_in, err);
 
 	if (!rc)
 		rc = rk_wait_until(world, step, "the GPUs to leave the NVLink partition", nvl_left, err);
@@ -463,13 +474,7 @@ static int expel_apply(struct rk_world *world, struct rk_step *step, struct rk_e
 
 /* ---- drift ---------------------------------------------------------------------------------------------------------------------------- */
 
-/* One that was given up is not: its guest may still live. */
-bool rk_tray_is_nobodys(const struct rk_site *site, int tray)
-{
-	return site->trays[tray].vm == RK_NONE && !site->trays[tray].faulty;
-}
-
-/* Whoever is in the partition and must not be: out, and home when the tray is nobody's. One of another cluster is fetched by that cluster's step. */
+/* Whoever is in the partition and must not be: out, and home when no VM has the tray. One of another cluster is fetched by that cluster's step. */
 static int drop_strangers(struct rk_world *world, struct rk_step *step, struct rk_err *err)
 {
 	struct rk_nvl_view view;
@@ -486,7 +491,7 @@ static int drop_strangers(struct rk_world *world, struct rk_step *step, struct r
 		if (is_wanted(gpus, n, part->gpus[i]))
 			continue;
 		rc = world->nvl->ops->drop(world->nvl, view.rack, view.id, part->gpus[i], err);
-		if (gpu >= 0 && rk_tray_is_nobodys(world->site, world->site->gpus[gpu].tray))
+		if (gpu >= 0 && world->site->trays[world->site->gpus[gpu].tray].vm == RK_NONE)
 			free_ones[n_free++] = part->gpus[i];
 	}
 	if (!n_free || rc)
@@ -515,12 +520,14 @@ static int fix_apply(struct rk_world *world, struct rk_step *step, struct rk_err
 }
 
 const struct rk_step_kind rk_nvl_steps[] = {
-	{ .name = "nvl.partition", .summary = "put the GPUs into an NVLink partition of their own", .deadline_ms = 60000, .probe = nvl_probe, .apply = nvl_apply, .undo = nvl_undo,
+	{ .name = "nvl.partition", .summary = "put the GPUs into an NVLink partition of their own", .deadline_ms = 60000, .probe = nvl_probe, .apply = nvl_apply, .undo = rk_nvl_take_apart,
 	  .settle = nvl_settle },
-	{ .name = "nvl.join", .summary = "add the GPUs to the cluster's NVLink partition", .deadline_ms = 60000, .probe = join_probe, .apply = join_apply, .undo = leave_apply },
-	{ .name = "nvl.leave", .summary = "take the GPUs out of the cluster's NVLink partition", .deadline_ms = 60000, .apply = leave_apply, .undo = join_apply },
+	{ .name = "nvl.join", .summary = "add the GPUs to the cluster's NVLink partition", .deadline_ms = 60000, .probe = join_probe, .apply = join_apply, .undo = leave_apply,
+	  .settle = rk_away_settle },
+	{ .name = "nvl.leave", .summary = "take the GPUs out of the cluster's NVLink partition", .deadline_ms = 60000, .apply = leave_apply, .undo = join_again,
+	  .settle = rk_away_settle },
 	{ .name = "nvl.expel", .summary = "put the GPUs into an NVLink partition of their tray alone", .deadline_ms = 60000, .final = true, .apply = expel_apply },
-	{ .name = "nvl.release", .summary = "take the GPUs out of the NVLink partition and remove it", .deadline_ms = 60000, .apply = nvl_undo, .undo = nvl_apply,
+	{ .name = "nvl.release", .summary = "take the GPUs out of the NVLink partition and remove it", .deadline_ms = 60000, .apply = rk_nvl_take_apart, .undo = nvl_again,
 	  .settle = nvl_settle },
 	{ .name = "nvl.fix", .summary = "make the NVLink partition hold exactly the cluster's GPUs", .deadline_ms = 60000, .probe = fix_probe, .apply = fix_apply, .settle = nvl_settle },
 	{ .name = NULL },

@@ -22,7 +22,7 @@ static int still_stray(const struct rk_step *step, struct rk_err *err)
 	return step->data ? rk_err_set(err, RK_CONFLICT, "%s belongs to a cluster now", step->target) : 0;
 }
 
-/* ---- NVLink. Params: rack, id, name, home (GPUs of trays that are nobody's) ------------------------------------------------------------------ */
+/* ---- NVLink. Params: rack, id, name, gpus (those of trays that no VM has) ------------------------------------------------------------------ */
 
 static int nvl_prepare(struct rk_world *world, struct rk_step *step, struct rk_err *err)
 {
@@ -60,68 +60,12 @@ static int nvl_probe(struct rk_world *world, struct rk_step *step, int *ret, str
 	return part ? still_stray(step, err) : 0;
 }
 
-static int nvl_gone(struct rk_world *world, struct rk_step *step, int *ret, struct rk_err *err)
-{
-	const struct rk_nvl_live *part;
-	int rack, rc = nvl_part(world, step, &rack, &part, err);
-
-	*ret = !part;
-	return rc;
-}
-
-static int nvl_empty(struct rk_world *world, struct rk_step *step, int *ret, struct rk_err *err)
-{
-	const struct rk_nvl_live *part;
-	int rack, rc = nvl_part(world, step, &rack, &part, err);
-
-	*ret = !part || !part->n_gpus;
-	return rc;
-}
-
-static int nvl_empty_it(struct rk_world *world, struct rk_step *step, struct rk_err *err)
-{
-	const struct rk_nvl_live *part;
-	int rack, rc = nvl_part(world, step, &rack, &part, err);
-
-	for (size_t i = 0; !rc && part && i < part->n_gpus; i++)
-		rc = world->nvl->ops->drop(world->nvl, rack, part->id, part->gpus[i], err);
-	return rc ? rc : rk_wait_until(world, step, "the NVLink partition empty", nvl_empty, err);
-}
-
-/* 1: every GPU that goes home is in some partition. */
-static int nvl_all_home(struct rk_world *world, struct rk_step *step, int *ret, struct rk_err *err)
-{
-	struct rk_nvl_view view;
-	size_t n;
-	uint64_t *home = rk_param_guids(step, "home", &n);
-	int rc = rk_nvl_read(world, step, &view, err);
-
-	*ret = !rc;
-	for (size_t g = 0; !rc && g < n; g++)
-		*ret &= rk_nvl_partition_of(&view, home[g]) != 0;
-	return rc;
-}
-
+/* Its GPUs are in no partition for as short as can be: home before it goes. */
 static int nvl_remove(struct rk_world *world, struct rk_step *step, struct rk_err *err)
 {
-	const struct rk_nvl_live *part;
-	size_t n;
-	uint64_t *home = rk_param_guids(step, "home", &n);
-	int rack, rc = still_stray(step, err);
+	int rc = still_stray(step, err);
 
-	if (!rc)
-		rc = nvl_empty_it(world, step, err);
-	/* The switch says that a GPU left before it has. */
-	rk_clock_sleep_ms(world->env.clock, RK_NVL_SETTLE_MS);
-	if (!rc)
-		rc = nvl_part(world, step, &rack, &part, err);
-	if (!rc && part)
-		rc = world->nvl->ops->remove(world->nvl, rack, part->id, err);
-	if (!rc)
-		rc = rk_wait_until(world, step, "the NVLink partition to be gone", nvl_gone, err);
-	if (!rc)
-		rc = rk_nvl_send_home(world, step, home, n, err);
-	return rc ? rc : rk_wait_until(world, step, "the GPUs where free GPUs are", nvl_all_home, err);
+	return rc ? rc : rk_nvl_take_apart(world, step, err);
 }
 
 /* ---- InfiniBand. Params: fabric, pkey --------------------------------------------------------------------------------------------------------- */
@@ -214,7 +158,8 @@ static int ib_remove(struct rk_world *world, struct rk_step *step, struct rk_err
 }
 
 const struct rk_step_kind rk_stray_steps[] = {
-	{ .name = "nvl.remove", .summary = "remove the NVLink partition that no cluster has", .deadline_ms = 60000, .prepare = nvl_prepare, .probe = nvl_probe, .apply = nvl_remove },
+	{ .name = "nvl.remove", .summary = "remove the NVLink partition that no cluster has", .deadline_ms = 60000, .prepare = nvl_prepare, .probe = nvl_probe, .apply = nvl_remove,
+	  .settle = rk_away_settle },
 	{ .name = "ib.remove", .summary = "remove the PKey that no cluster has", .deadline_ms = 30000, .prepare = ib_prepare, .probe = ib_probe, .apply = ib_remove },
 	{ .name = NULL },
 };
