@@ -1,9 +1,7 @@
 /* InfiniBand partitions through UFM's REST interface (field/infiniband.md section 4). UFM answers 200 before the effect, gives {} for a key that
  * it does not have, deletes a partition with its last GUID, and adds full members unless told otherwise: everything is read back, and members
  * are added before others are removed. */
-#include <inttypes.h>
 #include <pthread.h>
-#include <stdio.h>
 #include <string.h>
 
 #include "inventory/base/map.h"
@@ -55,74 +53,9 @@ static int get(struct ufm *ufm, int fabric, const char *path, struct rk_json **r
 	return rc;
 }
 
-/* "946dae03005985c8", with or without 0x. A longer one (virtual ports have up to 20 digits) is no GUID of 64 bits. */
-static bool read_guid(const struct rk_jnode *node, uint64_t *ret)
-{
-	const char *text = rk_jstr(node);
-	char hex[24];
-
-	if (!text || (size_t)snprintf(hex, sizeof(hex), "0x%s", text + (rk_starts_with(text, "0x") ? 2 : 0)) >= sizeof(hex))
-		return false;
-	return rk_parse_u64(hex, ret) && *ret != 0;
-}
-
-static bool read_membership(const struct rk_jnode *node, bool *ret_full)
-{
-	const char *word = rk_jstr(rk_jget(node, "membership"));
-
-	*ret_full = rk_streq(word, "full");
-	return *ret_full || rk_streq(word, "limited");
-}
-
-int rk_ufm_cmp_member(const void *a, const void *b)
-{
-	uint64_t x = ((const struct rk_ib_member *)a)->guid, y = ((const struct rk_ib_member *)b)->guid;
-
-	return (x > y) - (x < y);
-}
-
-/* {"guids":[{"guid","membership"}],"partition":…} */
-static int read_partition(const struct rk_jnode *node, uint16_t pkey, struct rk_arena *arena, struct rk_ib_live *ret, struct rk_err *err)
-{
-	const struct rk_jnode *guids = rk_jget(node, "guids");
-
-	if (node->type != RK_JOBJECT || !guids || guids->type != RK_JARRAY)
-		return rk_err_set(err, RK_UNREACHABLE, "UFM tells no members of key 0x%04x", pkey);
-	*ret = (struct rk_ib_live){ .pkey = pkey, .name = rk_arena_strdup(arena, rk_jstr(rk_jget(node, "partition"))),
-				    .members = rk_arena_array(arena, guids->n, sizeof(*ret->members)) };
-	ret->name = ret->name ? ret->name : "";
-	RK_JEACH(it, guids) {
-		struct rk_ib_member *m = &ret->members[ret->n_members];
-		if (!read_guid(rk_jget(it, "guid"), &m->guid) || !read_membership(it, &m->full))
-			return rk_err_set(err, RK_UNREACHABLE, "UFM tells a member of key 0x%04x without GUID or membership", pkey);
-		ret->n_members++;
-	}
-	qsort(ret->members, ret->n_members, sizeof(*ret->members), rk_ufm_cmp_member);
-	return 0;
-}
-
-/* Ports are full members of the default partition unless UFM is configured otherwise: then nobody is apart from anybody. */
-static int check_default(const struct rk_jnode *node, struct rk_err *err)
-{
-	bool full;
-
-	if (!read_membership(node, &full) || !full)
-		return 0;
-	rk_err_set(err, RK_UNHEALTHY, "UFM makes every port a full member of the default partition: tenants are not apart");
-	rk_err_hint(err, "set default_membership = limited in gv.cfg of UFM and restart it");
-	return RK_UNHEALTHY;
-}
-
 bool rk_ufm_managed(const struct rk_fabric *f, uint64_t pkey)
 {
 	return pkey >= f->pkey_first && pkey <= f->pkey_last;
-}
-
-const struct rk_ib_member *rk_ufm_member(const struct rk_ib_member *members, size_t n, uint64_t guid)
-{
-	const struct rk_ib_member key = { .guid = guid };
-
-	return n ? bsearch(&key, members, n, sizeof(*members), rk_ufm_cmp_member) : NULL;
 }
 
 /* --- configuration ------------------------------------------------------------------------------------------------------------- */
@@ -131,29 +64,13 @@ static int read_all(struct ufm *ufm, int fabric, struct rk_arena *arena, struct 
 {
 	struct rk_json *json RK_CLEANUP_JSON = NULL;
 	int rc = get(ufm, fabric, "/resources/pkeys?guids_data=true", &json, err);
-	const struct rk_jnode *root = rc ? NULL : rk_json_root(json);
-	size_t n = 0;
 
 	if (rc == RK_NOT_FOUND)
 		rc = rk_err_set(err, RK_UNREACHABLE, "there is no list of keys at this URL: is it UFM's?");
-	if (rc == 0 && root->type != RK_JOBJECT)
-		rc = rk_err_set(err, RK_UNREACHABLE, "UFM's list of keys is not understood");
-	if (rc)
+	if (rc || (rc = rk_ufm_partitions(rk_json_root(json), arena, ret, ret_n, err)) != 0)
 		return rc;
-	struct rk_ib_live *parts = rk_arena_array(arena, root->n, sizeof(*parts));
-	RK_JEACH(node, root) {
-		uint64_t pkey;
-		if (!rk_parse_u64(node->key, &pkey) || pkey > 0xffff)
-			return rk_err_set(err, RK_UNREACHABLE, "UFM lists \"%.40s\", which is no key", node->key);
-		pkey &= 0x7fff;
-		if (pkey == RK_PKEY_DEFAULT && (rc = check_default(node, err)) != 0)
-			return rc;
-		if ((rc = read_partition(node, (uint16_t)pkey, arena, &parts[n], err)) != 0)
-			return rc;
-		parts[n++].ours = rk_ufm_managed(rk_ufm_fabric(ufm, fabric), pkey);
-	}
-	*ret = parts;
-	*ret_n = n;
+	for (size_t i = 0; i < *ret_n; i++)
+		(*ret)[i].ours = rk_ufm_managed(rk_ufm_fabric(ufm, fabric), (*ret)[i].pkey);
 	return 0;
 }
 
@@ -180,28 +97,17 @@ int rk_ufm_read(struct ufm *ufm, int fabric, uint16_t pkey, struct rk_arena *are
 		return rc;
 	}
 	*ret_there = true;
-	return read_partition(rk_json_root(json), pkey, arena, ret, err);
+	return rk_ufm_partition(rk_json_root(json), pkey, arena, ret, err);
 }
 
 /* --- reading the fabric -------------------------------------------------------------------------------------------------------- */
 
-/* Ports that UFM sees in the fabric -> 1 active, 0 not. */
 static int read_ports(struct ufm *ufm, int fabric, struct rk_map *active, struct rk_err *err)
 {
 	struct rk_json *json RK_CLEANUP_JSON = NULL;
 	int rc = get(ufm, fabric, "/resources/ports?sys_type=Computer", &json, err);
 
-	if (rc == 0 && rk_json_root(json)->type != RK_JARRAY)
-		rc = rk_err_set(err, RK_UNREACHABLE, "UFM's list of ports is not understood");
-	if (rc)
-		return rc;
-	RK_JEACH(it, rk_json_root(json)) {
-		uint64_t guid;
-		const char *state = rk_jstr(rk_jget(it, "logical_state"));
-		if (read_guid(rk_jget(it, "guid"), &guid) && state)
-			rk_map_set_u64(active, guid, rk_streq(state, "Active"));
-	}
-	return 0;
+	return rc ? rc : rk_ufm_ports(rk_json_root(json), active, err);
 }
 
 static void port_keys(const struct rk_ib_live *parts, size_t n, struct rk_arena *arena, struct rk_ib_port *port)
@@ -274,7 +180,6 @@ static int ufm_counters(struct rk_ib *ib, int fabric, const uint64_t *guids, siz
 	return has_host(ib, fabric) ? rk_ib_ssh_counters(host(ib, fabric), guids, n, arena, ret, err) : needs_host(ib, fabric, "counters", err);
 }
 
-/* {"NAME":{"pkey":"0x12","guids":[...]}}; the name is the application's. */
 static int ufm_sharp(struct rk_ib *ib, int fabric, uint16_t pkey, struct rk_arena *arena, const char **ret, struct rk_err *err)
 {
 	struct ufm *ufm = (struct ufm *)ib;
@@ -283,18 +188,8 @@ static int ufm_sharp(struct rk_ib *ib, int fabric, uint16_t pkey, struct rk_aren
 
 	pthread_mutex_lock(&ufm->fabrics[fabric].lock);
 	int rc = get(ufm, fabric, "/app/sharp/allocate_resources", &json, err);
-	if (rc == 0 && rk_json_root(json)->type != RK_JOBJECT)
-		rc = rk_err_set(err, RK_UNREACHABLE, "UFM's list of SHARP reservations is not understood");
-	RK_JEACH(it, rc ? NULL : rk_json_root(json)) {
-		const char *word = rk_jstr(rk_jget(it, "pkey"));
-		uint64_t key;
-		if (!word || !rk_parse_u64(word, &key)) {
-			rc = rk_err_set(err, RK_UNREACHABLE, "UFM tells no key of SHARP reservation \"%.60s\"", it->key);
-			break;
-		}
-		if ((key & 0x7fff) == pkey)
-			rk_str_addf(&names, "%s%s", names.len ? ", " : "", it->key);
-	}
+	if (rc == 0)
+		rc = rk_ufm_sharp(rk_json_root(json), pkey, &names, err);
 	*ret = rk_arena_strdup(arena, rk_str_text(&names));
 	return rk_ufm_finish(ufm, fabric, rc, err);
 }

@@ -4,6 +4,7 @@
 
 #include "provision/drivers/ib_ssh.h"
 #include "provision/drivers/rest_manager.h"
+#include "provision/drivers/ufm_parse.h"
 
 struct ufm_fabric {
 	pthread_mutex_t lock;
@@ -23,8 +24,6 @@ int rk_ufm_call(struct ufm *ufm, int fabric, const char *method, const char *pat
 /* One key; *ret_there false when UFM does not have it, which it says with 404 or with an empty object. */
 int rk_ufm_read(struct ufm *ufm, int fabric, uint16_t pkey, struct rk_arena *arena, struct rk_ib_live *ret, bool *ret_there, struct rk_err *err);
 bool rk_ufm_managed(const struct rk_fabric *f, uint64_t pkey);
-const struct rk_ib_member *rk_ufm_member(const struct rk_ib_member *members, size_t n, uint64_t guid); /* of a sorted list, or NULL */
-int rk_ufm_cmp_member(const void *a, const void *b);
 /* Releases the lock; says in err which fabric it was. Returns rc. */
 int rk_ufm_finish(struct ufm *ufm, int fabric, int rc, struct rk_err *err);
 int rk_ufm_set(struct rk_ib *ib, int fabric, uint16_t pkey, const char *name, const struct rk_ib_member *members, size_t n, struct rk_err *err);

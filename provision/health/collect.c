@@ -84,12 +84,11 @@ static int make_plan(const struct rk_hprofile *profile, const char *level, int t
 	return 0;
 }
 
-/* What stands between the markers of a probe. False: not even begun. *ret_status is NULL when the end marker is missing. */
-static bool section(const struct plan *p, const struct rk_str *stream, const char *name, struct rk_arena *arena, const char **ret, size_t *ret_len,
-		    const char **ret_status)
+bool rk_collect_section(const char *nonce, const struct rk_str *stream, const char *name, struct rk_arena *arena, const char **ret, size_t *ret_len,
+			const char **ret_status)
 {
-	const char *begin_mark = rk_arena_printf(arena, "@@racksh:%s:begin %s\n", p->nonce, name);
-	const char *end_mark = rk_arena_printf(arena, "\n@@racksh:%s:end %s ", p->nonce, name);
+	const char *begin_mark = rk_arena_printf(arena, "@@racksh:%s:begin %s\n", nonce, name);
+	const char *end_mark = rk_arena_printf(arena, "\n@@racksh:%s:end %s ", nonce, name);
 	const char *text = rk_str_text(stream), *end = text + stream->len;
 	const char *begin = memmem(text, stream->len, begin_mark, strlen(begin_mark));
 
@@ -103,7 +102,9 @@ static bool section(const struct plan *p, const struct rk_str *stream, const cha
 		size_t n = 0;
 		while (status + n < end && status[n] >= '0' && status[n] <= '9' && n < 4)
 			n++;
-		*ret_status = rk_arena_strndup(arena, status, n);
+		/* Cut short, it is another number or none. */
+		if (n && status + n < end && status[n] == '\n')
+			*ret_status = rk_arena_strndup(arena, status, n);
 	}
 	*ret_len = (size_t)((stop ? stop : end) - begin);
 	char *copy = rk_arena_alloc(arena, *ret_len + 1);
@@ -125,11 +126,11 @@ static void split_answer(const struct plan *p, const struct rk_ssh_result *resul
 	for (size_t i = 0; i < p->n; i++) {
 		struct rk_evidence e = { .collector = p->probes[i]->name, .out = "", .err = "" };
 		const char *err_status;
-		if (!section(p, &result->out, e.collector, arena, &e.out, &e.out_len, &e.status)) {
+		if (!rk_collect_section(p->nonce, &result->out, e.collector, arena, &e.out, &e.out_len, &e.status)) {
 			add_evidence(t, e.collector, "timeout", "the session ended before this probe", arena);
 			continue;
 		}
-		section(p, &result->err, e.collector, arena, &e.err, &e.err_len, &err_status);
+		rk_collect_section(p->nonce, &result->err, e.collector, arena, &e.err, &e.err_len, &err_status);
 		if (!e.status || strcmp(e.status, "124") == 0)
 			e.status = "timeout";
 		t->evidence[t->n_evidence++] = e;

@@ -1,11 +1,16 @@
 /* Private to provision/health: parts of rk_collect. */
 #pragma once
+#include "inventory/base/str.h"
 #include "provision/health/health.h"
 
 struct rk_texts;
 
 enum { RK_COLLECT_MORE = 6 }; /* answers that are not from one shell on one target */
 
+/* What stands between the markers of a probe in what a host said; in the arena. False: not even begun. *ret_status: digits, or NULL when the end
+ * marker is missing or cut short. */
+bool rk_collect_section(const char *nonce, const struct rk_str *stream, const char *name, struct rk_arena *arena, const char **ret, size_t *ret_len,
+			const char **ret_status);
 /* Power meters before anything is asked: the beginning of the interval that `power` tells about. */
 struct rk_meters;
 struct rk_meters *rk_collect_meters(struct rk_world *world, const struct rk_texts *level, const int *vms, size_t n, struct rk_arena *arena);
