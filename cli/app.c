@@ -434,16 +434,28 @@ static void close_scratch(struct rk_app *app)
 	app->scratch = false;
 }
 
-/* A dry run that tries the change writes, and takes it back. */
-static int open_world(struct rk_app *app, const struct rk_parsed *p, bool changes, struct rk_err *err)
+/* A dry run makes the change, too, and the store takes it back. */
+static int open_world(struct rk_app *app, const struct rk_parsed *p, struct rk_err *err)
 {
-	const unsigned flags = p->command->flags;
-	bool tries = (flags & RK_CMD_TRIES) && p->globals.dry_run, records = (flags & RK_CMD_RECORDS) && !p->globals.read_only && !p->globals.dry_run;
-	int rc = tries ? rk_app_world(app, false, err) : 0;
+	bool changes = changes_something(p), dry = p->globals.dry_run, records = (p->command->flags & RK_CMD_RECORDS) && !p->globals.read_only && !dry;
+	int rc = changes && dry ? rk_app_world(app, false, err) : 0;
 
-	if (!rc && tries && !app->world.site->revision)
+	if (!rc && changes && dry && !app->world.site->revision)
 		return open_scratch(app, err);
-	return rc ? rc : rk_app_world(app, changes || tries || records, err);
+	return rc ? rc : rk_app_world(app, changes || records, err);
+}
+
+/* The store keeps nothing of a dry run, whatever the handler does. */
+static int run_handler(struct rk_call *call, struct rk_err *err)
+{
+	struct rk_store *store = call->dry_run && changes_something(call->parsed) ? call->world->store : NULL;
+
+	if (store)
+		rk_store_try(store, true);
+	int rc = call->command->run(call, err);
+	if (store)
+		rk_store_try(store, false);
+	return rc;
 }
 
 static int work(struct rk_call *call, bool changes, struct rk_err *err)
@@ -459,7 +471,7 @@ static int work(struct rk_call *call, bool changes, struct rk_err *err)
 	app->world.progress = g->quiet || g->format == RK_FORMAT_JSON ? NULL : rk_progress_line;
 	app->world.progress_ctx = &app->progress;
 	rk_progress_begin(&app->progress, stderr);
-	rc = call->command->run(call, err);
+	rc = run_handler(call, err);
 	rk_progress_end(&app->progress);
 	rk_call_audit(call, app->world.store, rc);
 	return rc;
@@ -474,7 +486,7 @@ static int run_command(struct rk_app *app, const struct rk_parsed *p, struct rk_
 
 	app->importing = strcmp(p->command->noun, "site") == 0 && rk_streq(p->command->verb, "import");
 	if (!rc && !(p->command->flags & RK_CMD_NO_STORE))
-		rc = open_world(app, p, changes, err);
+		rc = open_world(app, p, err);
 	if (!rc)
 		rc = work(&call, changes, err);
 	close_scratch(app);

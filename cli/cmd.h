@@ -38,7 +38,6 @@ enum rk_cmdflag {
 	RK_CMD_RECORDS = 128,     /* reads, and writes down in the store what it found: not under --read-only and --dry-run */
 	RK_CMD_WRAPS = 256,       /* its RK_ARG_COMMAND is a racksh command */
 	RK_CMD_STAGES = 512,      /* may be one of several changes that `commit` makes one operation of (provision/bundle.h) */
-	RK_CMD_TRIES = 1024,      /* its dry run makes the change in a transaction of the store, and takes it back: it is refused as the change would be */
 };
 /* Result columns: the table's header and the JSON keys; a schema is derived from them. */
 enum rk_coltype { RK_COL_TEXT, RK_COL_NUMBER, RK_COL_REAL, RK_COL_BOOL, RK_COL_HEX64, RK_COL_PKEY, RK_COL_TIME, RK_COL_LIST, RK_COL_JSON };
@@ -86,7 +85,8 @@ struct rk_call {
 	const char *except;       /* -x, or NULL */
 	const char *audited;      /* what the audit says instead of the command's name and arguments (in the arena), or NULL */
 	int64_t op;               /* the operation that the command wrote down, for the audit; 0: none */
-	bool dry_run, strict, yes, quiet, verbose, json;
+	bool dry_run;             /* the store keeps nothing (rk_store_try): a change may be made, and is refused as it would be */
+	bool strict, yes, quiet, verbose, json;
 };
 /* Value of an argument or option by its row name; NULL when not given. Repeated: rk_call_args. */
 const char *rk_call_arg(const struct rk_call *call, const char *name);

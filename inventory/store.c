@@ -349,8 +349,24 @@ void rk_store_rollback(struct rk_store *store)
 	pthread_mutex_unlock(&store->lock);
 }
 
+void rk_store_try(struct rk_store *store, bool on)
+{
+	RK_STORE_HOLD(store);
+
+	store->trying = on;
+}
+
+bool rk_store_trying(const struct rk_store *store)
+{
+	return store->trying;
+}
+
 static int end_change(struct rk_store *store, struct rk_err *err)
 {
+	if (store->trying) {
+		undo_change(store);
+		return 0;
+	}
 	int rc = store->db->driver->commit(store->db, err);
 
 	store->in_change = false;

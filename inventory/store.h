@@ -43,6 +43,9 @@ int rk_store_commit(struct rk_store *store, struct rk_err *err);
 void rk_store_rollback(struct rk_store *store);
 /* on, inside an open change: begin and commit of others are parts of that change until off; a rollback of theirs takes back their part alone. */
 void rk_store_compose(struct rk_store *store, bool on);
+/* on: every commit takes the change back instead of keeping it, until off. A change that is tried so is refused for whatever it would be refused for. */
+void rk_store_try(struct rk_store *store, bool on);
+bool rk_store_trying(const struct rk_store *store);
 
 /* Replaces the inventory by that of `site` (cordons, reservations, clusters stay). RK_CONFLICT when an allocated thing would go. */
 int rk_store_put_site(struct rk_store *store, const struct rk_site *site, struct rk_err *err);
@@ -235,6 +238,8 @@ int rk_store_backup(struct rk_store *store, const char *path, struct rk_err *err
 /* Everything from one store into another one (any kinds), which is not there yet or empty: whole, or nothing. The old one stays as it is.
  * RK_CONFLICT: the new one is in use, or an operation runs in the old one. */
 int rk_store_copy(struct rk_store *from, struct rk_store *to, struct rk_err *err);
+/* Would that be refused? Both may be open for reading only. */
+int rk_store_copy_look(struct rk_store *from, struct rk_store *to, struct rk_err *err);
 int rk_store_schema(const struct rk_store *store);
 /* To the newest schema, in one transaction. */
 int rk_store_migrate(struct rk_store *store, int *ret_from, int *ret_to, struct rk_err *err);

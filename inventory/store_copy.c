@@ -91,6 +91,16 @@ static int check_ends(struct rk_store *from, struct rk_store *to, struct rk_err 
 	return RK_CONFLICT;
 }
 
+int rk_store_copy_look(struct rk_store *from, struct rk_store *to, struct rk_err *err)
+{
+	RK_STORE_HOLD(from);
+
+	if (from->blank)
+		return rk_err_set(err, RK_NOT_FOUND, "there is no store \"%s\"", from->shown);
+	int rc = rk_store_ready(to, err);
+	return rc ? rc : check_ends(from, to, err);
+}
+
 int rk_store_copy(struct rk_store *from, struct rk_store *to, struct rk_err *err)
 {
 	bool own;

@@ -18,6 +18,7 @@ struct rk_store {
 	pthread_mutex_t lock;    /* recursive; held over every call and from begin to commit: steps run on threads and share the handle */
 	bool in_change, touched; /* touched: this change is about more than the journal */
 	bool composing, in_part; /* begin..commit inside a change are parts of it; one is open */
+	bool trying;             /* nothing is kept */
 	int64_t revision;        /* inside a change: what it started from */
 	char *what;              /* inside a change: its description, for whoever runs into it; the first one wins */
 };

@@ -34,8 +34,6 @@ int rk_cluster_repair(struct rk_world *world, const char *name, const char *cons
 
 /* In the store alone: domains, volumes and guests that are there keep the name they were made with (rk_vm_host_name). A rename that was done already is 0. */
 int rk_cluster_rename(struct rk_world *world, const char *from, const char *to, int64_t *ret_op, struct rk_err *err);
-/* Refused as the rename would be; nothing is changed. The store is open for writing. */
-int rk_cluster_rename_try(struct rk_world *world, const char *from, const char *to, struct rk_err *err);
 
 /* vm start | stop | reboot. */
 struct rk_power_request {

@@ -72,8 +72,7 @@ static int all_idle(const struct rk_site *site, const struct rk_cluster *c, stru
 	return rc;
 }
 
-/* keep: else it is taken back, which is how one learns whether it could be done. */
-static int rename_now(struct rk_world *world, const struct rk_cluster *c, const char *to, bool keep, int64_t *ret_op, struct rk_err *err)
+static int rename_now(struct rk_world *world, const struct rk_cluster *c, const char *to, int64_t *ret_op, struct rk_err *err)
 {
 	struct rk_arena *arena RK_CLEANUP_ARENA = rk_arena_new();
 	const char *command = rk_arena_printf(arena, "cluster rename %s %s", c->name, to), *thing = rk_arena_printf(arena, "cluster:%s", c->name);
@@ -92,14 +91,13 @@ static int rename_now(struct rk_world *world, const struct rk_cluster *c, const 
 		rc = rk_store_op_set(world->store, *ret_op, "done", NULL, err);
 	if (!rc)
 		rc = rk_store_lease_drop(world->store, *ret_op, err);
-	if (!rc && keep)
+	if (!rc)
 		return rk_store_commit(world->store, err);
 	rk_store_rollback(world->store);
-	*ret_op = 0;
 	return rc;
 }
 
-static int rename_cluster(struct rk_world *world, const char *from, const char *to, bool keep, int64_t *ret_op, struct rk_err *err)
+int rk_cluster_rename(struct rk_world *world, const char *from, const char *to, int64_t *ret_op, struct rk_err *err)
 {
 	int at = rk_find_cluster(world->site, from);
 
@@ -118,18 +116,6 @@ static int rename_cluster(struct rk_world *world, const char *from, const char *
 		return 0;
 	int rc = all_idle(world->site, c, err);
 	if (!rc)
-		rc = rename_now(world, c, to, keep, ret_op, err);
+		rc = rename_now(world, c, to, ret_op, err);
 	return rc ? rc : rk_world_refresh(world, err);
-}
-
-int rk_cluster_rename(struct rk_world *world, const char *from, const char *to, int64_t *ret_op, struct rk_err *err)
-{
-	return rename_cluster(world, from, to, true, ret_op, err);
-}
-
-int rk_cluster_rename_try(struct rk_world *world, const char *from, const char *to, struct rk_err *err)
-{
-	int64_t op;
-
-	return rename_cluster(world, from, to, false, &op, err);
 }

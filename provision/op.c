@@ -285,10 +285,11 @@ int rk_op_take_back(struct rk_world *world, int64_t op, const char *state, const
 	int rc = take_up(&r, world, op, strcmp(state, "cancelled") == 0 ? "cancelling" : "rolling back", err);
 
 	r.taken_back = why;
-	if (!rc && r.type->independent && strcmp(state, "cancelled") == 0)
-		rc = close_op(&r, state, RK_OP_DONE, NULL, err);
-	else if (!rc)
-		rc = r.type->independent || rk_run_committed(&r) ? no_way_back(&r, err) : undo_all(&r, state, 0, err);
+	bool stops = !rc && r.type->independent && strcmp(state, "cancelled") == 0;
+	if (!rc && !stops && (r.type->independent || rk_run_committed(&r)))
+		rc = no_way_back(&r, err);
+	else if (!rc && !rk_store_trying(world->store))
+		rc = stops ? close_op(&r, state, RK_OP_DONE, NULL, err) : undo_all(&r, state, 0, err);
 	rk_run_free(&r);
 	return rc == 1 ? 0 : rc;
 }
@@ -303,7 +304,7 @@ int rk_op_go_on(struct rk_world *world, int64_t op, struct rk_err *err)
 	struct rk_run r;
 	int rc = take_up(&r, world, op, "resumed", err);
 
-	if (!rc)
+	if (!rc && !rk_store_trying(world->store))
 		rc = rk_run_undoing(&r) ? undo_all(&r, "rolled-back", 0, err) : finish_forward(&r, err);
 	rk_run_free(&r);
 	return rc == 1 ? 0 : rc;

@@ -47,6 +47,10 @@ int rk_change_run(struct rk_world *world, const struct rk_change *c, int64_t *re
 		return rc;
 	}
 	rc = rk_store_commit(world->store, err);
+	if (rk_store_trying(world->store)) {
+		*ret_op = 0;
+		return rc;
+	}
 	if (!rc && hand_over)
 		return rk_op_hand_over(world, *ret_op, err);
 	if (!rc)

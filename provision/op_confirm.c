@@ -103,7 +103,7 @@ int rk_op_confirm(struct rk_world *world, int64_t op, struct rk_err *err)
 		rc = confirm_in_store(world, op, err);
 	if (!rc)
 		rc = rk_world_refresh(world, err);
-	return rc ? rc : rk_op_run(world, op, err);
+	return rc || rk_store_trying(world->store) ? rc : rk_op_run(world, op, err);
 }
 
 int rk_op_resume(struct rk_world *world, int64_t op, struct rk_err *err)

@@ -88,7 +88,7 @@ int rk_op_cancel(struct rk_world *world, int64_t op, struct rk_err *err)
 
 	if (rc == 1)
 		return rk_op_take_back(world, op, "cancelled", NULL, err);
-	return rc || !world->wait ? rc : await_end(world, op, err);
+	return rc || !world->wait || rk_store_trying(world->store) ? rc : await_end(world, op, err);
 }
 
 /* Another host's process cannot be asked whether it lives; one of this host can. */

@@ -290,7 +290,7 @@ int rk_power_run(struct rk_world *world, const struct rk_power_plan *plan, struc
 
 	if (!rc)
 		rc = guard(&r, err);
-	if (rc)
+	if (rc || rk_store_trying(world->store))
 		return rc;
 	r.bmc = bmc;
 	r.start_ms = rk_clock_ms(world->env.clock);

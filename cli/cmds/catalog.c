@@ -102,11 +102,10 @@ static int create_tenant(struct rk_call *call, struct rk_err *err)
 		return RK_INVALID;
 	}
 	bool there = rk_find_tenant(call->world->site, name) >= 0;
-	if (call->dry_run)
+	int rc = there ? 0 : rk_in_transaction(call, add_tenant, NULL, err);
+	if (!rc && call->dry_run)
 		rk_out_note(call->out, there ? "tenant %s is there, nothing to do" : "would add tenant %s", name);
-	if (there || call->dry_run)
-		return 0;
-	return rk_in_transaction(call, add_tenant, NULL, err);
+	return rc;
 }
 
 static int remove_tenant(struct rk_call *call, const void *data, struct rk_err *err)
@@ -152,7 +151,7 @@ static const struct rk_command tenant_rows[] = {
 	  .columns = RK_COLUMNS({ "name", RK_COL_TEXT }, { "clusters", RK_COL_LIST }, { "vms", RK_COL_NUMBER }, { "gpus", RK_COL_NUMBER }, { "pkeys", RK_COL_NUMBER },
 				{ "reservations", RK_COL_NUMBER }, { "quota_vms", RK_COL_NUMBER }, { "quota_pkeys", RK_COL_NUMBER }) },
 	{ .noun = "tenant", .verb = "create", .summary = "add a tenant", .args = TENANT_ARG, .flags = RK_CMD_CHANGES | RK_CMD_STAGES, .examples = RK_EXAMPLES("tenant create adatum"), .run = create_tenant },
-	{ .noun = "tenant", .verb = "delete", .summary = "remove a tenant that holds nothing", .args = TENANT_ARG, .flags = RK_CMD_CHANGES | RK_CMD_DANGEROUS | RK_CMD_TRIES,
+	{ .noun = "tenant", .verb = "delete", .summary = "remove a tenant that holds nothing", .args = TENANT_ARG, .flags = RK_CMD_CHANGES | RK_CMD_DANGEROUS,
 	  .examples = RK_EXAMPLES("tenant delete fabrikam"), .run = delete_tenant },
 };
 RK_NOUN(tenant, "tenants", NULL, tenant_rows);

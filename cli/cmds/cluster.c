@@ -103,14 +103,15 @@ static int create(struct rk_call *call, struct rk_err *err)
 	if (!rc)
 		rc = rk_call_confirm(call, err);
 	if (!rc && call->dry_run)
-		return plan_create(call, spec, err);
+		rc = plan_create(call, spec, err);
 	if (!rc)
 		rc = rk_cluster_create(call->world, spec, &op, err);
-	return outcome(call, spec ? spec->name : "", op, "is there", rc);
+	return call->dry_run ? rc : outcome(call, spec ? spec->name : "", op, "is there", rc);
 }
 
 /* ---- grow, shrink, repair ----------------------------------------------------------------------------------------------------------- */
 
+/* What cannot be placed is shown here, and refused by the change itself. */
 static int plan_resize(struct rk_call *call, const char *name, int count, bool grow, struct rk_err *err)
 {
 	struct rk_cluster_plan cp;
@@ -126,13 +127,7 @@ static int plan_resize(struct rk_call *call, const char *name, int count, bool g
 	if (cp.placement.feasible && !cp.plan)
 		rk_out_note(call->out, "cluster %s has %d VMs already", name, count);
 	rk_plan_free(cp.plan);
-	if (cp.placement.feasible)
-		return 0;
-	rk_err_set(err, RK_NO_CAPACITY, "cluster \"%s\" cannot grow to %d VMs%s%s", name, count, cp.placement.limit ? ": " : "",
-		   cp.placement.limit ? cp.placement.limit : "");
-	if (cp.placement.suggestion)
-		rk_err_hint(err, "%s", cp.placement.suggestion);
-	return RK_NO_CAPACITY;
+	return 0;
 }
 
 static int resize(struct rk_call *call, struct rk_err *err)
@@ -147,10 +142,10 @@ static int resize(struct rk_call *call, struct rk_err *err)
 	if (!rc)
 		rc = rk_call_confirm(call, err);
 	if (!rc && call->dry_run)
-		return plan_resize(call, name, (int)count, grow, err);
+		rc = plan_resize(call, name, (int)count, grow, err);
 	if (!rc)
 		rc = rk_cluster_resize(call->world, name, (int)count, grow, &op, err);
-	return outcome(call, name, op, "is there", rc);
+	return call->dry_run ? rc : outcome(call, name, op, "is there", rc);
 }
 
 static int plan_repair(struct rk_call *call, const char *name, const char *const *vms, size_t n, struct rk_err *err)
@@ -176,16 +171,19 @@ static int repair(struct rk_call *call, struct rk_err *err)
 	int at, rc = rk_get_cluster(call, name, &at, err);
 
 	if (!rc && call->dry_run)
-		return plan_repair(call, name, vms, n, err);
+		rc = plan_repair(call, name, vms, n, err);
 	if (!rc)
 		rc = rk_cluster_repair(call->world, name, vms, n, &op, &moved, err);
+	if (call->dry_run)
+		return rc;
 	const char *what = moved ? rk_arena_printf(call->arena, "is repaired, %zu VM%s moved", moved, moved == 1 ? "" : "s") : "has nothing to repair";
 	return outcome(call, name, op, what, rc);
 }
 
 static int try_rename(struct rk_call *call, const char *name, const char *to, struct rk_err *err)
 {
-	int rc = rk_cluster_rename_try(call->world, name, to, err), at = rk_find_cluster(call->world->site, name);
+	int64_t op;
+	int rc = rk_cluster_rename(call->world, name, to, &op, err), at = rk_find_cluster(call->world->site, name);
 
 	if (rc)
 		return rc;
@@ -228,9 +226,11 @@ static int delete(struct rk_call *call, struct rk_err *err)
 	int at, rc = rk_get_cluster(call, name, &at, err);
 
 	if (!rc && call->dry_run)
-		return plan_delete(call, name, err);
+		rc = plan_delete(call, name, err);
 	if (!rc)
 		rc = rk_cluster_delete(call->world, name, &op, err);
+	if (call->dry_run)
+		return rc;
 	call->op = op;
 	if (!rc && handed_over(call))
 		rk_out_note(call->out, "operation %" PRId64 " deletes cluster %s: racksh op show %" PRId64, op, name, op);
@@ -294,7 +294,7 @@ static const struct rk_command rows[] = {
 			 "partitions first, then the IMEX lists name it, then the old tray is drained, erased, taken out of the partitions and kept as faulty with the "
 			 "reason (racksh tray uncordon after it was mended). Without a free tray in the rack: code 5 and what would be needed.\n\n" CONVERGES
 			 "A VM that was moved already stays where it is while nothing is wrong with its tray." },
-	{ .noun = "cluster", .verb = "rename", .summary = "give a cluster and its VMs another name", .flags = RK_CMD_CHANGES | RK_CMD_DANGEROUS | RK_CMD_TRIES, .columns = SHOW_COLUMNS, .run = rename_cluster,
+	{ .noun = "cluster", .verb = "rename", .summary = "give a cluster and its VMs another name", .flags = RK_CMD_CHANGES | RK_CMD_DANGEROUS, .columns = SHOW_COLUMNS, .run = rename_cluster,
 	  .args = RK_ARGS(CLUSTER, { .name = "NAME", .type = RK_ARG_TEXT, .required = true, .help = "new name" }), .examples = RK_EXAMPLES("cluster rename a b"),
 	  .description = "Nothing is interrupted: domains, volumes, guests and partitions that are there keep the name they were made with on their hosts and "
 			 "managers, because a domain that runs cannot be renamed and its hostname was in the seed of its first boot; VMs that are made later have "

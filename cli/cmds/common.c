@@ -47,7 +47,7 @@ int rk_in_transaction(struct rk_call *call, int (*change)(struct rk_call *call, 
 	if (rc)
 		return rc;
 	rc = change(call, data, err);
-	if (rc || call->dry_run) {
+	if (rc) {
 		rk_store_rollback(store);
 		return rc;
 	}

@@ -15,7 +15,7 @@
 int rk_no_such(const char *what, const char *name, const char *const *names, size_t n, struct rk_err *err);
 int rk_get_cluster(struct rk_call *call, const char *name, int *ret, struct rk_err *err);
 int rk_get_rack(struct rk_call *call, const char *name, int *ret, struct rk_err *err);
-/* Changes the store in one transaction planned against the call's snapshot; data is handed to change. A dry run (RK_CMD_TRIES) takes it back. */
+/* Changes the store in one transaction planned against the call's snapshot; data is handed to change. */
 int rk_in_transaction(struct rk_call *call, int (*change)(struct rk_call *call, const void *data, struct rk_err *err), const void *data,
 		      struct rk_err *err);
 /* Handlers that have a file of their own. */

@@ -51,12 +51,12 @@ int rk_cmd_discover(struct rk_call *call, struct rk_err *err)
 		return rc;
 	rk_discover_compare(seen, trays, n, call->arena, &found);
 	show_proposals(call, &found);
-	if (rk_call_flag(call, "apply") && !call->dry_run)
+	if (rk_call_flag(call, "apply"))
 		rc = rk_discover_apply(call->world, &found, &applied, err);
 	if (!rc && !found.n)
 		rk_out_note(call->out, "%zu trays are as recorded", n);
 	if (!rc && applied)
-		rk_out_note(call->out, "%zu values written", applied);
+		rk_out_note(call->out, "%zu values %s", applied, call->dry_run ? "would be written" : "written");
 	if (!rc)
 		rc = discovery_rc(&found, err);
 	free(found.items);

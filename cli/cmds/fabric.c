@@ -33,8 +33,10 @@ static int fix(struct rk_call *call, const char *cluster, struct rk_err *err)
 	struct rk_drift_left *left = NULL;
 	size_t n_left = 0;
 
-	if (call->dry_run)
-		return plan_fix(call, cluster, err);
+	if (call->dry_run) {
+		int planned = plan_fix(call, cluster, err);
+		return planned ? planned : rk_drift_fix(call->world, cluster, call->arena, &op, &left, &n_left, err);
+	}
 	char *what RK_CLEANUP_FREE = rk_xasprintf("drift%s%s --fix", cluster ? " cluster " : "", cluster ? cluster : "");
 	int rc = rk_app_confirm(call->app, what, call->yes, err);
 	if (!rc)

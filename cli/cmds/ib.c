@@ -280,8 +280,6 @@ static int ib_import(struct rk_call *call, struct rk_err *err)
 	if (rc)
 		return rc;
 	rk_out_note(call->out, "%zu nodes, %zu cable ends", topology->n_nodes, topology->n_links);
-	if (call->dry_run)
-		return 0;
 	return rk_in_transaction(call, put_topology, &(struct imported){ call->world->site->fabrics[fabric].name, text }, err);
 }
 

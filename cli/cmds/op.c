@@ -90,17 +90,21 @@ static int show(struct rk_call *call, struct rk_err *err)
 
 static int resume(struct rk_call *call, struct rk_err *err)
 {
-	if (call->dry_run)
-		return show(call, err);
+	int rc = call->dry_run ? show(call, err) : 0;
+
 	call->op = op_id(call);
-	return rk_call_flag(call, "watch") ? rk_op_watch(call->world, op_id(call), err) : rk_op_resume(call->world, op_id(call), err);
+	if (rc)
+		return rc;
+	return rk_call_flag(call, "watch") && !call->dry_run ? rk_op_watch(call->world, op_id(call), err) : rk_op_resume(call->world, op_id(call), err);
 }
 
 /* The steps as they are: what there is to undo, to confirm, to take over. */
 static int change(struct rk_call *call, int (*fn)(struct rk_world *world, int64_t op, struct rk_err *err), struct rk_err *err)
 {
+	int rc = call->dry_run ? show(call, err) : 0;
+
 	call->op = op_id(call);
-	return call->dry_run ? show(call, err) : fn(call->world, call->op, err);
+	return rc ? rc : fn(call->world, call->op, err);
 }
 
 static int rollback(struct rk_call *call, struct rk_err *err)
@@ -123,11 +127,11 @@ static int takeover(struct rk_call *call, struct rk_err *err)
 	const char *former = NULL;
 
 	call->op = op_id(call);
-	int rc = call->dry_run ? 0 : rk_op_takeover(call->world, op_id(call), true, call->arena, &former, err);
+	int rc = rk_op_takeover(call->world, op_id(call), true, call->arena, &former, err);
 
 	if (!rc)
 		rc = show(call, err);
-	if (!rc && former)
+	if (!rc && former && !call->dry_run)
 		rk_out_note(call->out, "taken over from %s; now: racksh op resume or racksh op rollback %" PRId64, former, op_id(call));
 	return rc;
 }

@@ -446,7 +446,7 @@ static int make_plan(struct rk_call *call, bool on, bool keep, struct rk_power_n
 		rk_power_unread(call->world->site, call->arena, now);
 	else
 		rc = rk_power_read(call->world, racks, RK_BMC_POWER | RK_BMC_LEAK | RK_BMC_COOLANT, call->arena, now, err);
-	if (!rc && keep)
+	if (!rc && call->command->flags & RK_CMD_CHANGES)
 		rc = no_bmc(now, err);
 	/* What leaks before anything is switched is refused, and known from now on. */
 	if (!rc && keep)
@@ -478,11 +478,11 @@ static int switch_power(struct rk_call *call, struct rk_err *err)
 	rk_power_now_clear(&now);
 	if (rc)
 		return rc;
-	struct rk_power_result *results = call->dry_run ? NULL : rk_arena_array(call->arena, p.n_steps + 1, sizeof(*results));
-	if (results && p.n_steps)
+	struct rk_power_result *results = rk_arena_array(call->arena, p.n_steps + 1, sizeof(*results));
+	if (p.n_steps)
 		rc = rk_power_run(call->world, &p, call->arena, results, err);
 	if (!rc || rc == RK_PARTIAL || rc == RK_UNHEALTHY)
-		plan_rows(call, &p, results);
+		plan_rows(call, &p, call->dry_run ? NULL : results);
 	if (!rc && p.n_refusals)
 		rc = refused(&p, p.n_steps ? RK_PARTIAL : RK_NO_CAPACITY, err);
 	return rc;

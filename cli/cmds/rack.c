@@ -142,8 +142,10 @@ static int cordon(struct rk_call *call, struct rk_err *err)
 	const char *mark = new_mark(call);
 	int rack, rc = rk_get_rack(call, rk_call_arg(call, "RACK"), &rack, err);
 
+	if (!rc)
+		rc = rk_in_transaction(call, set_cordon, NULL, err);
 	if (rc || !call->dry_run)
-		return rc ? rc : rk_in_transaction(call, set_cordon, NULL, err);
+		return rc;
 	const struct rk_rack *r = &call->world->site->racks[rack];
 	rk_out_note(call->out, "would %s rack %s (%d trays)%s%s", call->command->verb, r->name, r->n_trays, mark ? ": " : "", mark ? mark : "");
 	return 0;

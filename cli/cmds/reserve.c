@@ -70,11 +70,11 @@ static int create(struct rk_call *call, struct rk_err *err)
 		rc = read_count(call, &wish.count, err);
 	if (!rc)
 		rc = rk_reserve_check(call->world->site, &wish, call->arena, &racks, err);
-	if (!rc && !call->dry_run)
+	if (!rc)
 		rc = rk_reserve_create(call->world, &wish, call->arena, &id, err);
 	if (rc)
 		return rc;
-	const struct rk_reservation row = { .id = id, .tenant = rk_find_tenant(call->world->site, wish.tenant), .racks = racks, .count = wish.count,
+	const struct rk_reservation row = { .id = call->dry_run ? 0 : id, .tenant = rk_find_tenant(call->world->site, wish.tenant), .racks = racks, .count = wish.count,
 					    .from_unix_ms = wish.from_unix_ms, .to_unix_ms = wish.to_unix_ms };
 	reservation_row(call, &row);
 	return 0;
@@ -107,7 +107,7 @@ static int cancel(struct rk_call *call, struct rk_err *err)
 		return RK_NOT_FOUND;
 	}
 	reservation_row(call, &site->reservations[at]);
-	return call->dry_run ? 0 : rk_in_transaction(call, remove_reservation, NULL, err);
+	return rk_in_transaction(call, remove_reservation, NULL, err);
 }
 
 #define COLUMNS                                                                                                                              \

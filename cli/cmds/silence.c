@@ -172,7 +172,7 @@ static int cancel(struct rk_call *call, struct rk_err *err)
 		return RK_NOT_FOUND;
 	}
 	silence_row(call, &site->silences[at]);
-	return call->dry_run ? 0 : rk_in_transaction(call, remove_silence, NULL, err);
+	return rk_in_transaction(call, remove_silence, NULL, err);
 }
 
 #define COLUMNS                                                                                                                           \

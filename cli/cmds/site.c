@@ -69,14 +69,13 @@ static int import(struct rk_call *call, struct rk_err *err)
 		rk_err_hint(err, "see `racksh site diff %s`; add -y", rk_call_arg(call, "FILE"));
 		return RK_INVALID;
 	}
-	if (call->dry_run || !n) {
-		rk_out_note(call->out, "%zu values %s", n, call->dry_run ? "would change" : "changed");
-		return note_source(call, site, err);
-	}
-	rc = rk_in_transaction(call, put_site, site, err);
+	if (n)
+		rc = rk_in_transaction(call, put_site, site, err);
 	if (!rc)
 		rc = note_source(call, site, err);
-	if (!rc)
+	if (!rc && (call->dry_run || !n))
+		rk_out_note(call->out, "%zu values %s", n, call->dry_run ? "would change" : "changed");
+	else if (!rc)
 		rk_out_note(call->out, "site %s: %zu racks, %zu trays, %zu GPUs, %zu HCA ports", site->name, site->n_racks, site->n_trays, site->n_gpus,
 			    site->n_hcas);
 	return rc;

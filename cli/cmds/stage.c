@@ -53,7 +53,7 @@ WORD(begin, "stage changing commands instead of running them, until commit or ab
 WORD(diff, "show value by value what the staged commands would change on every plane", .flags = RK_CMD_SHELL, .list = true, .run = diff,
      .columns = RK_COLUMNS({ "plane", RK_COL_TEXT }, { "object", RK_COL_TEXT }, { "field", RK_COL_TEXT }, { "from", RK_COL_TEXT }, { "to", RK_COL_TEXT }),
      .description = "The commands are run on a twin of the site as it is now, and the twin is compared with what it was before.");
-WORD(commit, "make what is staged one operation: all of it or nothing", .flags = RK_CMD_SHELL | RK_CMD_CHANGES | RK_CMD_TRIES, .list = true, .run = commit,
+WORD(commit, "make what is staged one operation: all of it or nothing", .flags = RK_CMD_SHELL | RK_CMD_CHANGES, .list = true, .run = commit,
      .columns = RK_COLUMNS({ "id", RK_COL_NUMBER }, { "kind", RK_COL_TEXT }, { "target", RK_COL_TEXT }, { "summary", RK_COL_TEXT }),
      .description = "The commands are planned one after the other, each on what the ones before will hold; what a staged command frees is free after the commit. When "
 		    "one cannot be done, nothing is. Then their steps run as one operation with one number: a failure takes all of it back, what was "

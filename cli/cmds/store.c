@@ -61,6 +61,15 @@ static int copy_to(struct rk_call *call, struct rk_store *from, const char *uri,
 	return rc;
 }
 
+/* Nothing is made there. */
+static int look_at(struct rk_call *call, struct rk_store *from, const char *uri, struct rk_err *err)
+{
+	RK_CLEANUP_STORE struct rk_store *to = NULL;
+	int rc = rk_app_store(call->app, uri, false, &to, err);
+
+	return rc ? rc : rk_store_copy_look(from, to, err);
+}
+
 static int migrate(struct rk_call *call, struct rk_err *err)
 {
 	struct opened it CLEANUP_OPENED = { NULL, NULL };
@@ -70,6 +79,9 @@ static int migrate(struct rk_call *call, struct rk_err *err)
 	if (rc)
 		return rc;
 	if (call->dry_run) {
+		rc = uri ? look_at(call, it.store, uri, err) : 0;
+		if (rc)
+			return rc;
 		rk_out_note(call->out, "%s has schema %d, this racksh has %d%s%s", rk_store_uri(it.store), rk_store_schema(it.store), rk_store_newest_schema(),
 			    uri ? "; it would be copied to " : "", uri ? rk_store_uri_shown(call->arena, uri) : "");
 		return 0;

@@ -93,7 +93,7 @@ static int mark(struct rk_call *call, struct marking *m, struct rk_err *err)
 {
 	int rc = rk_select_trays(call->world->site, rk_call_arg(call, "SEL"), call->except, call->arena, &m->trays, &m->n, err);
 
-	return rc || call->dry_run ? rc : rk_in_transaction(call, set_cordons, m, err);
+	return rc ? rc : rk_in_transaction(call, set_cordons, m, err);
 }
 
 static int cordon(struct rk_call *call, struct rk_err *err)
@@ -142,13 +142,12 @@ static int uncordon(struct rk_call *call, struct rk_err *err)
 
 	if (!rc && call->dry_run)
 		say_uncordon(call, &m);
-	if (rc || call->dry_run)
-		return rc;
-	rc = refresh_marked(call, &m, err);
+	if (!rc)
+		rc = refresh_marked(call, &m, err);
 	if (!rc)
 		rc = rk_tray_restore(call->world, m.trays, m.n, &op, err);
 	call->op = op;
-	if (!rc)
+	if (!rc && !call->dry_run)
 		rk_out_note(call->out, "%zu tray%s uncordoned", m.n, m.n == 1 ? "" : "s");
 	return rc;
 }
@@ -221,7 +220,7 @@ static int replace(struct rk_call *call, struct rk_err *err)
 	show_swap(call, tray, &to);
 	if (call->dry_run) {
 		show_steps(call, tray, &to);
-		return 0;
+		return rk_tray_replace(call->world, tray, &to, &op, err);
 	}
 	const struct rk_tray *t = &call->world->site->trays[tray];
 	const char *name = rk_arena_strdup(call->arena, t->name), *vm = t->vm >= 0 ? rk_arena_strdup(call->arena, call->world->site->vms[t->vm].name) : NULL;
@@ -309,7 +308,7 @@ static const struct rk_command rows[] = {
 			 "An identity file is a tray of a site file: {\"serial\":..., \"gpus\":[{\"index\":0, \"fabricGuid\":...}], \"hcas\":[{\"rail\":0, \"portGuid\":...}]}.",
 	  .options = RK_ARGS({ .name = "from-discovery", .type = RK_ARG_NONE, .help = "take what answers in the slot now" },
 			     { .name = "identity", .type = RK_ARG_FILE, .help = "file with the identities of the new hardware; - is standard input" }),
-	  .examples = RK_EXAMPLES("tray replace r01-t05 --from-discovery --dry-run"), .run = replace,
+	  .examples = RK_EXAMPLES("tray replace r01-t05 --identity tests/examples/new-tray.json --dry-run"), .run = replace,
 	  .columns = RK_COLUMNS({ "object", RK_COL_TEXT }, { "from", RK_COL_TEXT }, { "to", RK_COL_TEXT }) },
 };
 RK_NOUN(tray, "compute trays: one libvirt host each", NULL, rows);

@@ -60,8 +60,10 @@ static int run_power(struct rk_call *call, const struct rk_power_request *q, str
 {
 	struct rk_plan *plan = NULL;
 	int64_t op = 0;
-	int rc = call->dry_run ? rk_vm_power_plan(call->world, q, call->arena, &plan, err) : rk_vm_power(call->world, q, &op, err);
+	int rc = call->dry_run ? rk_vm_power_plan(call->world, q, call->arena, &plan, err) : 0;
 
+	if (!rc)
+		rc = rk_vm_power(call->world, q, &op, err);
 	call->op = op;
 	for (size_t i = 0; plan && i < rk_plan_count(plan); i++) {
 		const char *kind, *target, *summary;
