@@ -101,6 +101,22 @@ static int read_members(const struct rk_jnode *list, const struct rk_nmxm_gpus *
 	return 0;
 }
 
+int rk_nmxm_partition(const struct rk_jnode *root, const struct rk_nmxm_gpus *gpus, struct rk_arena *arena, struct rk_nmxm_partition *ret, struct rk_err *err)
+{
+	const struct rk_jnode *members = rk_jget(root, "Members");
+	long id = whole(rk_jget(root, "PartitionID"));
+
+	*ret = (struct rk_nmxm_partition){ .key = rk_arena_strdup(arena, rk_jstr(rk_jget(root, "ID"))), .id = id >= 1 && id <= RK_NVL_DEFAULT ? (int)id : 0,
+					   .name = rk_arena_strdup(arena, rk_jstr(rk_jget(root, "Name"))), .health = health(rk_jstr(rk_jget(root, "Health"))),
+					   .by_location = rk_streq(rk_jstr(rk_jget(root, "Type")), "LOCATION_BASED") };
+	if (!ret->key || !ret->name)
+		return rk_err_set(err, RK_UNREACHABLE, "NMX-M lists a partition without ID or name");
+	/* null is a partition without members; a missing list says nothing. */
+	if (!members || (members->type != RK_JNULL && members->type != RK_JARRAY))
+		return rk_err_set(err, RK_UNREACHABLE, "partition %d: NMX-M does not tell its members", ret->id);
+	return read_members(members, gpus, arena, ret, err);
+}
+
 int rk_nmxm_partitions(const struct rk_jnode *root, const struct rk_nmxm_gpus *gpus, struct rk_arena *arena, struct rk_nmxm_partition **ret, size_t *ret_n,
 		       struct rk_err *err)
 {
@@ -109,18 +125,7 @@ int rk_nmxm_partitions(const struct rk_jnode *root, const struct rk_nmxm_gpus *g
 	struct rk_nmxm_partition *parts = rk_arena_array(arena, root->n, sizeof(*parts));
 	size_t n = 0;
 	RK_JEACH(it, root) {
-		const struct rk_jnode *members = rk_jget(it, "Members");
-		struct rk_nmxm_partition *p = &parts[n++];
-		long id = whole(rk_jget(it, "PartitionID"));
-		*p = (struct rk_nmxm_partition){ .key = rk_arena_strdup(arena, rk_jstr(rk_jget(it, "ID"))), .id = id >= 1 && id <= RK_NVL_DEFAULT ? (int)id : 0,
-						 .name = rk_arena_strdup(arena, rk_jstr(rk_jget(it, "Name"))), .health = health(rk_jstr(rk_jget(it, "Health"))),
-						 .by_location = rk_streq(rk_jstr(rk_jget(it, "Type")), "LOCATION_BASED") };
-		if (!p->key || !p->name)
-			return rk_err_set(err, RK_UNREACHABLE, "NMX-M lists a partition without ID or name");
-		/* null is a partition without members; a missing list says nothing. */
-		if (!members || (members->type != RK_JNULL && members->type != RK_JARRAY))
-			return rk_err_set(err, RK_UNREACHABLE, "partition %d: NMX-M does not tell its members", p->id);
-		int rc = read_members(members, gpus, arena, p, err);
+		int rc = rk_nmxm_partition(it, gpus, arena, &parts[n++], err);
 		if (rc)
 			return rc;
 	}

@@ -26,7 +26,8 @@ struct rk_nmxm_partition {
 	int *gpus; size_t n_gpus;         /* indexes into the GPUs */
 	const char *domain;               /* of its members; NULL when it has none */
 };
-/* The array of GET /partitions. A member that GET /gpus does not have makes it uncertain: RK_UNREACHABLE. */
+/* The object of GET /partitions/ID, or the array of GET /partitions. A member that GET /gpus does not have makes it uncertain: RK_UNREACHABLE. */
+int rk_nmxm_partition(const struct rk_jnode *root, const struct rk_nmxm_gpus *gpus, struct rk_arena *arena, struct rk_nmxm_partition *ret, struct rk_err *err);
 int rk_nmxm_partitions(const struct rk_jnode *root, const struct rk_nmxm_gpus *gpus, struct rk_arena *arena, struct rk_nmxm_partition **ret, size_t *ret_n,
 		       struct rk_err *err);
 /* {"Members":[...]} (with "Name" when name is not NULL) of these GPUs, in the form the partition takes. */

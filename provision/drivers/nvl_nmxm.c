@@ -146,6 +146,7 @@ struct change {
 struct decision {
 	bool reached;
 	const char *method, *path, *body; /* method NULL: wait */
+	const struct rk_nmxm_partition *base; /* whose list is replaced; NULL: none is */
 };
 /* What is to be sent, from what is there. Errors: it cannot be. */
 typedef int decide_fn(const struct rk_nvl_driver *nmxm, int rack, const struct change *c, const struct view *view, struct rk_arena *arena, struct decision *ret,
@@ -181,7 +182,7 @@ static int decide_create(const struct rk_nvl_driver *nmxm, int rack, const struc
 	if (named)
 		return 0;
 	rk_nmxm_members_json(&body, c->name, &view->gpus, NULL, 0, false);
-	*ret = (struct decision){ false, "POST", "/partitions", rk_arena_strdup(arena, rk_str_text(&body)) };
+	*ret = (struct decision){ false, "POST", "/partitions", rk_arena_strdup(arena, rk_str_text(&body)), NULL };
 	return 0;
 }
 
@@ -234,6 +235,7 @@ static int decide_move(const struct rk_nvl_driver *nmxm, int rack, const struct 
 	if (ret->reached)
 		return 0;
 	ret->method = "PUT";
+	ret->base = part;
 	ret->body = new_list(view, part, (int)gpu, c->add, arena);
 	return path_of(part, arena, &ret->path, err);
 }
@@ -247,6 +249,28 @@ static bool busy(const struct rk_err *why)
 		if (strstr(why->message, words[i]))
 			return true;
 	return false;
+}
+
+/* A list replaces what others put into it since it was read, so the partition is looked at once more just before. *ret: it is as it was. */
+static int still_so(struct rk_nvl_driver *nmxm, int rack, const struct decision *d, const struct view *view, struct rk_arena *arena, bool *ret, struct rk_err *err)
+{
+	struct rk_json *json RK_CLEANUP_JSON = NULL;
+	struct rk_nmxm_partition now;
+
+	*ret = !d->base;
+	if (*ret)
+		return 0;
+	int rc = rk_nmxm_get(nmxm, rack, d->path, &json, err);
+	if (rc == 0)
+		rc = rk_nmxm_partition(rk_json_root(json), &view->gpus, arena, &now, err);
+	if (rc == RK_NOT_FOUND) {
+		rk_err_clear(err);
+		return 0;
+	}
+	*ret = rc == 0 && now.n_gpus == d->base->n_gpus;
+	for (size_t i = 0; *ret && i < now.n_gpus; i++)
+		*ret = in_list(d->base, now.gpus[i]);
+	return rc;
 }
 
 struct progress {
@@ -287,6 +311,13 @@ static int round_of(struct rk_nvl_driver *nmxm, int rack, const struct change *c
 		p->waited_ms += POLL_MS;
 		return p->waited_ms > SEEN_MS ? rk_err_set(err, RK_UNREACHABLE, "NMX-M says that the operation is done, but does not show it") :
 						rk_nmxm_pause(nmxm, POLL_MS, err);
+	}
+	bool same;
+	if ((rc = still_so(nmxm, rack, &d, &view, arena, &same, err)) != 0)
+		return rc;
+	if (!same) {
+		p->waited_ms += POLL_MS;
+		return p->waited_ms > SEEN_MS ? rk_err_set(err, RK_CONFLICT, "somebody else goes on changing the members of the partition") : rk_nmxm_pause(nmxm, POLL_MS, err);
 	}
 	p->tries++;
 	rc = rk_nmxm_operate(nmxm, rack, d.method, d.path, d.body, &p->open, &p->why);

@@ -9,7 +9,7 @@
 
 /* How long a refused action is tried again. A plain refusal has no cause in its text; resources that are not released yet are the only one that passes,
  * and take 10 to 15 s. */
-enum { BUSY_MS = 40000, REFUSED_MS = 15000, READS = 3, MULTICAST_MAX = 1024 };
+enum { BUSY_MS = 40000, REFUSED_MS = 15000, EMPTY_MS = 500, READS = 3, MULTICAST_MAX = 1024 };
 
 /* To whom asks for partitions a controller that does not work is one that does not answer. */
 static int not_known(int rc, struct rk_err *err)
@@ -68,7 +68,13 @@ static int read_rows(struct rk_nvl_driver *nvos, int rack, struct rk_arena *aren
 		if (rc != 0 || (rc = rk_nvos_list(text, arena, ret, ret_n, err)) != 0 || *ret_n)
 			return rc;
 	}
-	return believe_empty(nvos, rack, arena, err);
+	if ((rc = believe_empty(nvos, rack, arena, err)) != 0)
+		return rc;
+	/* It answers null at times; what is empty is so a moment later, too. */
+	rk_clock_sleep_ms(nvos->env.clock, EMPTY_MS);
+	if ((rc = show_all(nvos, rack, arena, &text, err)) != 0)
+		return rc;
+	return rk_nvos_list(text, arena, ret, ret_n, err);
 }
 
 static int read_once(struct rk_nvl_driver *nvos, int rack, struct rk_arena *arena, struct rk_nvl_live **ret, size_t *ret_n, struct rk_err *err)

@@ -1,4 +1,5 @@
 #include <setjmp.h>
+#include <signal.h>
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -16,11 +17,13 @@
 #include "tests/contract/fabric_site.h"
 #include "tests/contract/http_server.h"
 #include "tests/contract/nvl_contract.h"
+#include "tests/contract/tls_server.h"
 
 /* ---- an NMX-M of one domain of this site and one of somebody else's ------------------------------------------------------------------- */
 
 enum { PARTS = 8, GPUS = 8, OPS = 64, DONE_AFTER_MS = 2000 };
-enum fault { NONE, CUT, CONFLICT, NEVER, LIE, FAILS, FAILS_WITH_EFFECT, BUSY_TWICE, ALWAYS_BUSY, BROKEN, EXPIRED, NULL_LIST, LATE, NO_OPERATION, ODD_STATE };
+enum fault { NONE, CUT, CONFLICT, NEVER, LIE, FAILS, FAILS_WITH_EFFECT, BUSY_TWICE, ALWAYS_BUSY, BROKEN, EXPIRED, NULL_LIST, LATE, NO_OPERATION, ODD_STATE, FIXED,
+	     REFUSED, OTHERS, OTHERS_ALWAYS, INTERRUPTED };
 
 struct part {
 	bool used;
@@ -100,10 +103,41 @@ static void list_gpus(const struct fake *f, struct rk_str *out)
 	rk_str_add(out, "]");
 }
 
+static void show_part(const struct fake *f, int i, struct rk_jw *w)
+{
+	const struct part *p = &f->parts[i];
+	bool any = false;
+	char key[32];
+
+	for (int g = 0; g < GPUS; g++)
+		any |= p->gpus[g];
+	rk_jw_object(w);
+	snprintf(key, sizeof(key), "66a0b1c2d3e4f506172840%02x", i);
+	rk_jw_key(w, "ID"), rk_jw_str(w, key);
+	rk_jw_key(w, "PartitionID"), rk_jw_i64(w, p->id);
+	rk_jw_key(w, "Name"), rk_jw_str(w, p->name);
+	rk_jw_key(w, "Type"), rk_jw_str(w, p->by_location ? "LOCATION_BASED" : "ID_BASED");
+	rk_jw_key(w, "Health"), rk_jw_str(w, any ? "HEALTHY" : "NEW");
+	rk_jw_key(w, "Members");
+	if (any)
+		gpu_ids(w, p);
+	else
+		rk_jw_null(w);
+	rk_jw_end(w);
+}
+
+/* Somebody else takes a GPU out of the default partition just after it was listed; the other one cannot decide. */
+static void let_others_change(struct fake *f)
+{
+	if (f->fault == OTHERS)
+		f->parts[0].gpus[5] = false;
+	else if (f->fault == OTHERS_ALWAYS)
+		f->parts[0].gpus[5] = !f->parts[0].gpus[5];
+}
+
 static void list_parts(const struct fake *f, struct rk_str *out)
 {
 	struct rk_jw w;
-	char key[32];
 
 	if (f->fault == NULL_LIST) {
 		rk_str_add(out, "null");
@@ -111,27 +145,9 @@ static void list_parts(const struct fake *f, struct rk_str *out)
 	}
 	rk_jw_init(&w, out, 0);
 	rk_jw_array(&w);
-	for (int i = 0; i < PARTS; i++) {
-		const struct part *p = &f->parts[i];
-		bool any = false;
-		if (!p->used)
-			continue;
-		for (int g = 0; g < GPUS; g++)
-			any |= p->gpus[g];
-		rk_jw_object(&w);
-		snprintf(key, sizeof(key), "66a0b1c2d3e4f506172840%02x", i);
-		rk_jw_key(&w, "ID"), rk_jw_str(&w, key);
-		rk_jw_key(&w, "PartitionID"), rk_jw_i64(&w, p->id);
-		rk_jw_key(&w, "Name"), rk_jw_str(&w, p->name);
-		rk_jw_key(&w, "Type"), rk_jw_str(&w, p->by_location ? "LOCATION_BASED" : "ID_BASED");
-		rk_jw_key(&w, "Health"), rk_jw_str(&w, any ? "HEALTHY" : "NEW");
-		rk_jw_key(&w, "Members");
-		if (any)
-			gpu_ids(&w, p);
-		else
-			rk_jw_null(&w);
-		rk_jw_end(&w);
-	}
+	for (int i = 0; i < PARTS; i++)
+		if (f->parts[i].used)
+			show_part(f, i, &w);
 	/* Somebody else's domain has a partition 1, too. */
 	rk_jw_object(&w);
 	rk_jw_key(&w, "ID"), rk_jw_str(&w, "66a0b1c2d3e4f506172841ff");
@@ -150,7 +166,8 @@ static void show_op(const struct fake *f, int i, struct rk_str *out)
 	const char *state = op->cancelled ? "cancelled" : !over ? "in-progress" : op->fails ? "failed" : f->fault == ODD_STATE ? "strange" : "completed";
 
 	rk_str_addf(out, "{\"ID\":\"66a0b1c2d3e4f5061728%04x\",\"Status\":\"%s\",\"Percentage\":40.0,\"CurrentStep\":\"Updating\",\"Request\":{\"Method\":\"put\","
-		    "\"Cancellable\":true},\"Result\":{\"Data\":null,\"Error\":\"internal-error\",\"Details\":\"%s\"}}", i, state, op->details ? op->details : "");
+		    "\"Cancellable\":%s},\"Result\":{\"Data\":null,\"Error\":\"internal-error\",\"Details\":\"%s\"}}", i, state,
+		    f->fault == FIXED ? "false" : "true", op->details ? op->details : "");
 }
 
 static int member_index(const struct rk_jnode *node)
@@ -183,7 +200,7 @@ static void start_op(struct fake *f, int index, const struct part *after, struct
 	op->details = illegal(f, index, after);
 	op->fails = op->lies = op->details != NULL;
 	f->faulty++;
-	op->never = f->fault == NEVER;
+	op->never = f->fault == NEVER || f->fault == FIXED || f->fault == INTERRUPTED;
 	op->lies |= f->fault == LIE || f->fault == FAILS;
 	op->fails |= f->fault == FAILS || f->fault == FAILS_WITH_EFFECT;
 	if (f->fault == ALWAYS_BUSY || (f->fault == BUSY_TWICE && f->faulty <= 2)) {
@@ -258,17 +275,23 @@ static void handle(void *ctx, const struct http_request *request, struct http_an
 	bool get = strcmp(request->method, "GET") == 0;
 
 	settle(f);
-	if (!strstr(request->headers, "Authorization: Basic cnc6cHc=") || (f->fault == EXPIRED && f->faulty++ == 0)) {
+	if (!strstr(request->headers, "Authorization: Basic cnc6cHc=") || (f->fault == EXPIRED && f->faulty++ == 0) || f->fault == REFUSED) {
 		answer->status = 401;
 	} else if (get && strcmp(path, "/nmx/v1/gpus") == 0) {
 		list_gpus(f, &answer->body);
 	} else if (get && strcmp(path, "/nmx/v1/partitions") == 0) {
 		list_parts(f, &answer->body);
+		let_others_change(f);
+	} else if (get && rk_starts_with(path, "/nmx/v1/partitions/")) {
+		struct rk_jw w;
+		rk_jw_init(&w, &answer->body, 0);
+		show_part(f, (int)strtol(path + strlen(path) - 2, NULL, 16), &w);
 	} else if (get && strcmp(path, "/nmx/v1/services") == 0) {
 		rk_str_addf(&answer->body, "[{\"ServiceType\":\"CONTROLLER\",\"ClusterDomainUUID\":\"00000000-0000-4000-8000-000000000001\",\"Status\":\"%s\",\"StatusInfo\":\"x\"}]",
 			    f->fault == BROKEN ? "DOWN" : "UP");
 	} else if (strstr(path, "/operations/")) {
 		int i = (int)strtol(path + strlen(path) - 4, NULL, 16);
+		f->cancel |= f->fault == INTERRUPTED;
 		if (!get) {
 			f->cancels++;
 			f->ops[i].cancelled = true;
@@ -355,6 +378,9 @@ static const struct fault_row {
 	{ "an_effect_that_comes_late_is_waited_for", LATE, 0, 0, NULL },
 	{ "an_acceptance_without_operation_is_unknown", NO_OPERATION, RK_UNREACHABLE, RK_NVL_DEFAULT, "outcome is not known" },
 	{ "a_state_that_nobody_knows_is_looked_behind", ODD_STATE, 0, 0, NULL },
+	{ "a_202_that_never_ends_and_cannot_be_cancelled_is_unknown", FIXED, RK_UNREACHABLE, RK_NVL_DEFAULT, "not known" },
+	{ "a_login_that_expires_in_between_is_renewed", EXPIRED, 0, 0, NULL },
+	{ "a_login_that_is_refused_for_good_is_told", REFUSED, RK_UNREACHABLE, RK_NVL_DEFAULT, "credentials" },
 };
 
 /* *state: the row. */
@@ -390,14 +416,93 @@ static void an_endless_operation_is_cancelled(void **state)
 	assert_int_equal(f->puts, 1);
 }
 
+static void an_operation_that_cannot_be_cancelled_is_left_alone(void **state)
+{
+	struct fake *f = *state;
+
+	f->fault = FIXED;
+	NVL_RC(RK_UNREACHABLE, f->bench.nvl->ops->drop(f->bench.nvl, 0, RK_NVL_DEFAULT, nvl_guid(&f->bench, 0), error));
+	assert_int_equal(f->cancels, 0);
+}
+
+/* A list is the whole list: what somebody else changed since it was read must not come back with ours. */
+static void what_others_change_between_reading_and_writing_is_kept(void **state)
+{
+	struct fake *f = *state;
+
+	f->fault = OTHERS;
+	NVL_RC(0, f->bench.nvl->ops->drop(f->bench.nvl, 0, RK_NVL_DEFAULT, nvl_guid(&f->bench, 0), error));
+	assert_int_equal(nvl_where(&f->bench, nvl_guid(&f->bench, 0)), 0);
+	assert_int_equal(nvl_where(&f->bench, nvl_guid(&f->bench, 5)), 0);
+	assert_int_equal(f->puts, 1);
+}
+
+static void members_that_change_all_the_time_are_a_conflict(void **state)
+{
+	struct fake *f = *state;
+
+	f->fault = OTHERS_ALWAYS;
+	NVL_RC(RK_CONFLICT, f->bench.nvl->ops->drop(f->bench.nvl, 0, RK_NVL_DEFAULT, nvl_guid(&f->bench, 0), error));
+	assert_int_equal(f->puts, 0);
+}
+
+/* Servers that speak TLS and are not, or cannot prove to be, the manager; one that speaks none. */
+static void only_the_manager_that_proves_itself_is_listened_to(void **state)
+{
+	static const char serve[] = "mkdir -p nmx/v1; printf 'HTTP/1.0 200 OK\\r\\nContent-Type: application/json\\r\\n\\r\\n[]' >nmx/v1/partitions\n"
+				    "printf 'user=rw\\npassword=pw\\n' >c; chmod 600 c\n";
+	static const struct {
+		const char *server, *ca, *says;
+	} rows[] = { { "good", "ca.pem", NULL }, { "good", "other.pem", "certificate is not the right one" }, { "wrong", "ca.pem", "certificate is not the right one" },
+		     { "old", "ca.pem", "certificate is not the right one" }, { NULL, "ca.pem", "no answer" } };
+	char folder[] = "/tmp/racksh-nmxm-tls.XXXXXX";
+	struct fake *plain = *state;
+	struct rk_str gpus RK_CLEANUP_STR = RK_STR_INIT;
+
+	assert_non_null(mkdtemp(folder));
+	bool can = tls_sh(folder, tls_certificates) && tls_sh(folder, serve);
+	rk_str_add(&gpus, "HTTP/1.0 200 OK\r\nContent-Type: application/json\r\n\r\n");
+	list_gpus(plain, &gpus);
+	char *file RK_CLEANUP_FREE = rk_xasprintf("%s/nmx/v1/gpus", folder);
+	can = can && rk_file_write(file, rk_str_text(&gpus), gpus.len, 0600, NULL) == 0;
+	for (size_t i = 0; can && i < RK_ARRAY_SIZE(rows); i++) {
+		struct rk_arena *arena RK_CLEANUP_ARENA = rk_arena_new();
+		struct rk_err err RK_CLEANUP_ERR = RK_ERR_INIT;
+		struct rk_nvl *nvl;
+		struct rk_nvl_live *live;
+		int port = plain->server.port;
+		size_t n;
+		pid_t pid = rows[i].server ? tls_server(folder, rows[i].server, &port) : 0;
+		char *entry RK_CLEANUP_FREE = rk_xasprintf("\"driver\":\"nmxm\",\"url\":\"https://127.0.0.1:%d\",\"credentialsFile\":\"%s/c\",\"caFile\":\"%s/%s\"", port, folder,
+							   folder, rows[i].ca);
+		struct rk_site *site = fabric_site(entry, "\"driver\":\"opensm\",\"ssh\":\"root@sm\"");
+		struct rk_driver_env env = { .site = site, .clock = plain->bench.clock, .timeout_ms = rows[i].server ? 10000 : 1000 };
+		assert_int_equal(rk_nvl_open(&env, &nvl, &err), 0);
+		int rc = nvl->ops->list(nvl, 0, arena, &live, &n, &err);
+		if (pid > 0 && kill(pid, SIGKILL) == 0)
+			waitpid(pid, NULL, 0);
+		if (rc != (rows[i].says ? RK_UNREACHABLE : 0) || (rows[i].says && !strstr(err.message, rows[i].says)))
+			fail_msg("row %zu: %d: %s", i, rc, err.message ? err.message : "no error");
+		nvl->ops->free(nvl);
+		rk_site_free(site);
+	}
+	(void)tls_sh(folder, "rm -rf \"$PWD\"");
+	if (!can)
+		skip();
+}
+
 static void ctrl_c_cancels_the_operation_too(void **state)
 {
 	struct fake *f = *state;
 	struct rk_err err RK_CLEANUP_ERR = RK_ERR_INIT;
 
-	f->cancel = 1;
+	f->fault = INTERRUPTED;
 	assert_int_equal(f->bench.nvl->ops->drop(f->bench.nvl, 0, RK_NVL_DEFAULT, nvl_guid(&f->bench, 0), &err), RK_CANCELLED);
-	assert_int_equal(f->puts, 0);
+	assert_int_equal(f->puts, 1);
+	assert_int_equal(f->cancels, 1);
+	/* And nothing is begun any more. */
+	assert_int_equal(f->bench.nvl->ops->drop(f->bench.nvl, 0, RK_NVL_DEFAULT, nvl_guid(&f->bench, 0), &err), RK_CANCELLED);
+	assert_int_equal(f->puts, 1);
 }
 
 /* What was accepted late must not be undone by the list of the next change. */
@@ -516,6 +621,10 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		NVL_CONTRACT(start, stop),
 		cmocka_unit_test_setup_teardown(an_endless_operation_is_cancelled, start, stop),
+		cmocka_unit_test_setup_teardown(an_operation_that_cannot_be_cancelled_is_left_alone, start, stop),
+		cmocka_unit_test_setup_teardown(what_others_change_between_reading_and_writing_is_kept, start, stop),
+		cmocka_unit_test_setup_teardown(members_that_change_all_the_time_are_a_conflict, start, stop),
+		cmocka_unit_test_setup_teardown(only_the_manager_that_proves_itself_is_listened_to, start, stop),
 		cmocka_unit_test_setup_teardown(ctrl_c_cancels_the_operation_too, start, stop),
 		cmocka_unit_test_setup_teardown(a_late_effect_is_awaited_before_the_next_list, start, stop),
 		cmocka_unit_test_setup_teardown(an_expired_login_is_renewed_once, start, stop),

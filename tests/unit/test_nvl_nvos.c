@@ -15,7 +15,7 @@
 
 enum { PARTS = 8, GPUS = 8, SHOWS_AFTER_MS = 800, RELEASED_AFTER_MS = 6000 };
 enum fault { NONE, LIE, FAILS_WITH_EFFECT, PLAIN_REFUSAL, BUSY, ALWAYS_BUSY, GRPC_DOWN, DISABLED, NULL_BODY, TEXT_NUMBERS, CUT, ODD, OLD_SYNTAX, UNSAVED,
-	     SHORT_LIST, APP_NOT_OK, NO_APP };
+	     SHORT_LIST, APP_NOT_OK, NO_APP, NULL_ONCE };
 
 struct part {
 	int id, groups;
@@ -65,10 +65,15 @@ static int count(const struct fake *f, int id)
 	return n;
 }
 
-static void show_all(const struct fake *f, struct rk_str *out)
+static void show_all(struct fake *f, struct rk_str *out)
 {
 	const char *quote = f->fault == TEXT_NUMBERS ? "\"" : "", *comma = "";
 
+	if (f->fault == NULL_ONCE) {
+		f->fault = NONE;
+		rk_str_add(out, "null\n");
+		return;
+	}
 	if (f->fault == NULL_BODY || f->fault == GRPC_DOWN || f->fault == DISABLED) {
 		rk_str_add(out, f->fault == NULL_BODY ? "null\n" : "{}\n");
 		return;
@@ -285,6 +290,7 @@ static const struct fault_row {
 	{ "a_cluster_that_is_not_enabled_is_unreachable", DISABLED, RK_UNREACHABLE, RK_NVL_DEFAULT, 0, 10000, "cluster is not enabled" },
 	{ "an_answer_that_is_not_understood_is_unknown", ODD, RK_UNREACHABLE, RK_NVL_DEFAULT, 0, 10000, "not understood" },
 	{ "a_connection_cut_after_the_command_is_unknown", CUT, RK_UNREACHABLE, 0, 0, 10000, "whether the command ran" },
+	{ "a_null_body_in_between_is_read_again", NULL_ONCE, 0, 1, 0, 30000, NULL },
 	{ "numbers_as_text_are_read", TEXT_NUMBERS, 0, 1, 0, 30000, NULL },
 };
 
@@ -351,6 +357,17 @@ static void uncertain_lists_are_unknown(void **state)
 		if (faults[i] != NULL_BODY)
 			NVL_RC(RK_UNREACHABLE, f->bench.nvl->ops->list(f->bench.nvl, 0, arena, &live, &n, error));
 	}
+}
+
+/* A null body among good ones is not an empty domain. */
+static void one_null_body_is_read_again(void **state)
+{
+	struct fake *f = *state;
+
+	f->fault = NULL_ONCE;
+	assert_int_equal(nvl_where(&f->bench, nvl_guid(&f->bench, 0)), RK_NVL_DEFAULT);
+	f->fault = NULL_BODY;
+	assert_int_equal(nvl_where(&f->bench, nvl_guid(&f->bench, 0)), 0);
 }
 
 static void the_controller_is_found_and_found_again(void **state)
@@ -543,6 +560,8 @@ int main(void)
 		NVL_CONTRACT(start, stop),
 		cmocka_unit_test_setup_teardown(a_refusal_is_not_repeated_for_long, start, stop),
 		cmocka_unit_test_setup_teardown(uncertain_lists_are_unknown, start, stop),
+		cmocka_unit_test_setup_teardown(one_null_body_is_read_again, start, stop),
+		cmocka_unit_test_setup_teardown(one_null_body_is_read_again, start_three, stop),
 		cmocka_unit_test_setup_teardown(the_controller_is_found_and_found_again, start_three, stop),
 		cmocka_unit_test_setup_teardown(what_is_wrong_with_the_controller_is_named, start, stop),
 		cmocka_unit_test_setup_teardown(no_controller_on_any_switch_is_named, start_three, stop),
