@@ -26,7 +26,8 @@ struct rk_nvl_switch {                    /* a switch tray, as it tells itself; 
 struct rk_nvl_ops {
 	/* All partitions with their members, read now; in the arena. RK_UNREACHABLE: not known. */
 	int (*list)(struct rk_nvl *nvl, int rack, struct rk_arena *arena, struct rk_nvl_live **ret, size_t *ret_n, struct rk_err *err);
-	/* *ret_id: the id it has. With NMX-M the network chooses it; one of this name that is there already is the one that was wanted. */
+	/* *ret_id: the id it has. With NMX-M the network chooses it, and mode and groups, too; one of this name that is there already is the one that was
+	 * wanted. RK_NO_CAPACITY: the domain has not so many multicast groups left. */
 	int (*create)(struct rk_nvl *nvl, int rack, int id, const char *name, const char *resiliency, int multicast_groups, int *ret_id, struct rk_err *err);
 	int (*remove)(struct rk_nvl *nvl, int rack, int id, struct rk_err *err);     /* an empty partition; absent: 0 */
 	int (*add)(struct rk_nvl *nvl, int rack, int id, uint64_t gpu, struct rk_err *err);

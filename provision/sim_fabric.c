@@ -102,6 +102,8 @@ static void fill_gpus(const struct rk_sim *sim, const struct rk_site *site, int 
 	qsort(part->places, part->n_gpus, sizeof(*part->places), cmp_place);
 }
 
+enum { GROUPS_MAX = 1024 };               /* multicast groups of a domain, without the default partition, which gives way */
+
 static int nvl_list(struct rk_nvl *nvl, int rack, struct rk_arena *arena, struct rk_nvl_live **ret, size_t *ret_n, struct rk_err *err)
 {
 	struct rk_sim *sim = of_nvl(nvl);
@@ -119,7 +121,7 @@ static int nvl_list(struct rk_nvl *nvl, int rack, struct rk_arena *arena, struct
 		if (!tab)
 			continue;
 		parts[n++] = (struct rk_nvl_live){ .id = atoi(sim->items[i].key + strlen(prefix)), .name = rk_arena_strndup(arena, value, (size_t)(tab - value)),
-						   .health = "healthy", .resiliency = rk_arena_strdup(arena, tab + 1), .id_given = rk_nvl_gives_ids(nvl->site, rack) };
+						   .health = "healthy", .resiliency = rk_arena_strndup(arena, tab + 1, strcspn(tab + 1, "\t")), .id_given = rk_nvl_gives_ids(nvl->site, rack) };
 	}
 	parts[n++] = (struct rk_nvl_live){ .id = RK_NVL_DEFAULT, .name = "Default Partition", .health = "healthy" };
 	for (size_t i = 0; i < n; i++)
@@ -161,13 +163,29 @@ static int id_for(const struct rk_sim *sim, const struct rk_nvl *nvl, int rack, 
 	return lowest_free_id(sim, nvl, rack);
 }
 
+/* Multicast groups are shared by the partitions of a domain. A value is "NAME\tMODE\tGROUPS", without the last where it does not matter. */
+static int check_groups(const struct rk_sim *sim, const struct rk_nvl *nvl, int rack, const char *but, int groups, struct rk_err *err)
+{
+	char *prefix RK_CLEANUP_FREE = rk_xasprintf("nvl:%s:", rack_name(nvl, rack));
+	size_t first, end;
+	long taken = 0;
+
+	rk_sim_range(sim, prefix, &first, &end);
+	for (size_t i = first; i < end; i++) {
+		const char *value = rk_sim_get_settled(sim, sim->items[i].key), *mode = value ? strchr(value, '\t') : NULL, *last = mode ? strchr(mode + 1, '\t') : NULL;
+		taken += last && strcmp(sim->items[i].key, but) != 0 ? atoi(last + 1) : 0;
+	}
+	if (rk_nvl_gives_ids(nvl->site, rack) || taken + groups <= GROUPS_MAX)
+		return 0;
+	return rk_err_set(err, RK_NO_CAPACITY, "%d multicast groups are wanted, and %ld of the domain's %d are given to other partitions", groups, taken, GROUPS_MAX);
+}
+
 static int nvl_create(struct rk_nvl *nvl, int rack, int id, const char *name, const char *resiliency, int multicast_groups, int *ret_id, struct rk_err *err)
 {
-	char *value RK_CLEANUP_FREE = rk_xasprintf("%s\t%s", name, resiliency ? resiliency : "full_bandwidth");
+	char *value RK_CLEANUP_FREE = rk_xasprintf("%s\t%s\t%d", name, resiliency ? resiliency : "full_bandwidth", multicast_groups);
 	struct rk_sim_call call;
 	int rc = rk_sim_enter(of_nvl(nvl), &call, "nvl.create", rack_name(nvl, rack), true, err);
 
-	(void)multicast_groups;
 	if (rc)
 		return rc;
 	*ret_id = id_for(call.sim, nvl, rack, id, name);
@@ -178,7 +196,7 @@ static int nvl_create(struct rk_nvl *nvl, int rack, int id, const char *name, co
 		rc = rk_err_set(err, RK_INVALID, "partition id %d is out of range", id);
 	else if (there && !same)
 		rc = rk_err_set(err, RK_CONFLICT, "partition %d of rack %s exists already, with another name", id, rack_name(nvl, rack));
-	else if (!there)
+	else if (!there && (rc = check_groups(call.sim, nvl, rack, key, multicast_groups, err)) == 0)
 		rk_sim_set(&call, key, value, RK_SIM_NVL_MS);
 	return rk_sim_leave(&call, rc, err);
 }

@@ -217,15 +217,15 @@ static int remember(struct rk_world *world, struct rk_step *step, struct rk_err 
 	return 0;
 }
 
-/* For settle: the id that the partition has. */
-static void note_id(struct rk_step *step, int id)
+/* For settle: the id that the partition has. What was asked for and cannot be told to NMX-M is said. */
+static void note_id(const struct rk_world *world, struct rk_step *step, const struct rk_nvl_view *view, int id)
 {
 	int *kept = rk_arena_alloc(step->arena, sizeof(*kept));
 
 	*kept = id;
 	step->data = kept;
-	if (id != (int)rk_param_int(step, "id"))
-		step->note = rk_arena_printf(step->arena, "the network gave it id %d", id);
+	if (rk_nvl_gives_ids(world->site, view->rack))
+		step->note = rk_arena_printf(step->arena, "the network gave it id %d, and chooses its resiliency mode and multicast groups itself", id);
 }
 
 /* Where we give the ids, the planned one has to be free. */
@@ -262,7 +262,7 @@ static int only_ours(struct rk_world *world, struct rk_step *step, struct rk_err
 		return RK_CONFLICT;
 	}
 	if (!rc && view.id > 0)
-		note_id(step, view.id);
+		note_id(world, step, &view, view.id);
 	return rc;
 }
 
@@ -324,7 +324,7 @@ static int make_partition(struct rk_world *world, struct rk_step *step, struct r
 	if (!rc)
 		rc = rk_wait_until(world, step, "the new NVLink partition", nvl_exists, err);
 	if (!rc)
-		note_id(step, id);
+		note_id(world, step, &view, id);
 	return rc;
 }
 

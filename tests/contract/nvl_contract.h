@@ -174,6 +174,20 @@ static inline void nvl_contract_keeps_a_tray_by_itself(const struct nvl_bench *b
 	assert_int_equal(found, 1);
 }
 
+/* Groups are shared by the partitions of a domain. NMX-M gives them itself, and is not told how many are wanted. */
+static inline void nvl_contract_budgets_multicast_groups(const struct nvl_bench *b)
+{
+	int id = 0, wanted = b->gives_ids ? 0 : RK_NO_CAPACITY;
+
+	NVL_RC(0, b->nvl->ops->create(b->nvl, 0, 1, "big", "full_bandwidth", 1010, &id, error));
+	nvl_wait_exists(b, id, true);
+	/* Asked again it is the same one, not as many more. */
+	NVL_RC(0, b->nvl->ops->create(b->nvl, 0, 1, "big", "full_bandwidth", 1010, &id, error));
+	NVL_RC(0, b->nvl->ops->create(b->nvl, 0, 2, "small", "full_bandwidth", 14, &id, error));
+	NVL_RC(wanted, b->nvl->ops->create(b->nvl, 0, 3, "late", "full_bandwidth", 1, &id, error));
+	NVL_RC(0, b->nvl->ops->create(b->nvl, 0, 4, "none", "full_bandwidth", 0, &id, error));
+}
+
 static inline void nvl_contract_refuses_what_cannot_be(const struct nvl_bench *b)
 {
 	int id = 0;
@@ -196,7 +210,8 @@ static inline void nvl_contract_refuses_what_cannot_be(const struct nvl_bench *b
 #define NVL_CONTRACT(setup, teardown)                                                                                    \
 	cmocka_unit_test_setup_teardown(contract_begins, setup, teardown), cmocka_unit_test_setup_teardown(contract_creates, setup, teardown), \
 		cmocka_unit_test_setup_teardown(contract_moves, setup, teardown), cmocka_unit_test_setup_teardown(contract_refuses, setup, teardown), \
-		cmocka_unit_test_setup_teardown(contract_tells, setup, teardown), cmocka_unit_test_setup_teardown(contract_keeps, setup, teardown)
+		cmocka_unit_test_setup_teardown(contract_tells, setup, teardown), cmocka_unit_test_setup_teardown(contract_keeps, setup, teardown), \
+		cmocka_unit_test_setup_teardown(contract_budgets, setup, teardown)
 /* *state begins with a struct nvl_bench. */
 static void contract_begins(void **state) { nvl_contract_begins_in_the_default_partition(*state); }
 static void contract_creates(void **state) { nvl_contract_creates_and_removes(*state); }
@@ -204,3 +219,4 @@ static void contract_moves(void **state) { nvl_contract_moves_a_gpu_out_and_in(*
 static void contract_refuses(void **state) { nvl_contract_refuses_what_cannot_be(*state); }
 static void contract_tells(void **state) { nvl_contract_tells_whose_ids_they_are(*state); }
 static void contract_keeps(void **state) { nvl_contract_keeps_a_tray_by_itself(*state); }
+static void contract_budgets(void **state) { nvl_contract_budgets_multicast_groups(*state); }

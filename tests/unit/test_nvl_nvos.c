@@ -140,6 +140,15 @@ static int gpu_with(const struct fake *f, const char *decimal)
 	return -1;
 }
 
+static int groups_of(const char *const *argv)
+{
+	for (size_t i = 0; argv[i] && argv[i + 1]; i++)
+		if (strcmp(argv[i], "mcast-limit") == 0)
+			return atoi(argv[i + 1]);
+	fail_msg("no mcast-limit");
+	return 0;
+}
+
 /* argv[2] is the verb, argv[5] the id. */
 static bool act(struct fake *f, const char *const *argv, const char **ret_cause)
 {
@@ -163,7 +172,7 @@ static bool act(struct fake *f, const char *const *argv, const char **ret_cause)
 	p->id = id;
 	snprintf(p->name, sizeof(p->name), "%s", argv[7]);
 	snprintf(p->mode, sizeof(p->mode), "%s", argv[9]);
-	p->groups = 18;
+	p->groups = groups_of(argv);
 	return true;
 }
 
@@ -467,14 +476,11 @@ static void a_controller_whose_switch_is_down_is_named_by_its_switch(void **stat
 	NVL_RC(RK_UNREACHABLE, f->bench.nvl->ops->list(f->bench.nvl, 0, arena, &live, &n, error));
 }
 
-static void multicast_groups_are_budgeted_per_domain(void **state)
+static void modes_and_numbers_that_no_switch_has_are_refused(void **state)
 {
 	struct fake *f = *state;
 	int id;
 
-	f->parts[1] = (struct part){ .id = 7, .groups = 1010, .name = "big", .mode = "full_bandwidth" };
-	NVL_RC(RK_NO_CAPACITY, f->bench.nvl->ops->create(f->bench.nvl, 0, 1, "team", "full_bandwidth", 18, &id, error));
-	NVL_RC(0, f->bench.nvl->ops->create(f->bench.nvl, 0, 1, "team", "full_bandwidth", 14, &id, error));
 	NVL_RC(RK_INVALID, f->bench.nvl->ops->create(f->bench.nvl, 0, 2, "team", "full_bandwidth", 1025, &id, error));
 	NVL_RC(RK_INVALID, f->bench.nvl->ops->create(f->bench.nvl, 0, 2, "team", "fast", 18, &id, error));
 }
@@ -567,7 +573,7 @@ int main(void)
 		cmocka_unit_test_setup_teardown(no_controller_on_any_switch_is_named, start_three, stop),
 		cmocka_unit_test_setup_teardown(the_switch_that_runs_the_controller_is_told, start_three, stop),
 		cmocka_unit_test_setup_teardown(a_controller_whose_switch_is_down_is_named_by_its_switch, start_three, stop),
-		cmocka_unit_test_setup_teardown(multicast_groups_are_budgeted_per_domain, start, stop),
+		cmocka_unit_test_setup_teardown(modes_and_numbers_that_no_switch_has_are_refused, start, stop),
 		cmocka_unit_test_setup_teardown(racks_with_other_drivers_are_served_side_by_side, start, stop),
 		cmocka_unit_test_setup_teardown(every_switch_tray_says_what_it_runs_and_where_it_sits, start_three, stop),
 		cmocka_unit_test_setup_teardown(an_older_release_is_spoken_to_in_its_own_way, start, stop),
