@@ -87,9 +87,15 @@ int rk_bundle_take(struct rk_bundle *b, const struct rk_change *c, int64_t *ret_
 {
 	const struct rk_op_type *type = rk_op_type_find(c->type);
 	char *thing RK_CLEANUP_FREE = rk_xasprintf("cluster:%s", c->cluster ? c->cluster : "");
+	const char *shared = rk_plan_shared(b->plan, c->plan);
 	struct rk_store *store = b->world->store;
-	int rc = c->cluster ? rk_store_lease_take(store, thing, b->op, c->purpose, err) : 0;
 
+	if (shared) {
+		rk_err_set(err, RK_CONFLICT, "\"%s\" is worked on by an earlier command of the same commit already", shared);
+		rk_err_hint(err, "commit what comes before, then this");
+		return RK_CONFLICT;
+	}
+	int rc = c->cluster ? rk_store_lease_take(store, thing, b->op, c->purpose, err) : 0;
 	if (!rc && c->lease)
 		rc = rk_store_lease_take(store, c->lease, b->op, c->purpose, err);
 	if (!rc && c->reserve)

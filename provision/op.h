@@ -69,6 +69,8 @@ void rk_plan_add_confirm(struct rk_plan *plan, int within_ms);
 /* The steps of another plan behind a step "op.part" of its own, without its wait for a confirmation: returns the time asked for there (ms), or 0.
  * final: none of them can be undone. */
 int rk_plan_append(struct rk_plan *plan, const struct rk_plan *part, const char *command, const char *params_json, bool final);
+/* What steps of both are about ("a-01", "r01-t02"): nothing says which of them comes first. NULL: they have nothing in common. Lives as long as part. */
+const char *rk_plan_shared(const struct rk_plan *plan, const struct rk_plan *part);
 void rk_plan_free(struct rk_plan *plan);
 size_t rk_plan_count(const struct rk_plan *plan);
 void rk_plan_step(const struct rk_plan *plan, size_t i, int *ret_id, const char **ret_kind, const char **ret_target, const char **ret_summary);

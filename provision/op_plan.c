@@ -1,6 +1,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "inventory/base/map.h"
 #include "provision/op.h"
 
 struct plan_step {
@@ -74,6 +75,25 @@ void rk_plan_add_confirm(struct rk_plan *plan, int within_ms)
 		if (!plan->items[i].kind->final && !plan->items[i].final)
 			all[n++] = (int)i + 1;
 	rk_plan_add(plan, "op.confirm", plan->command, NULL, params, all, n);
+}
+
+/* Of steps that do something: the head of a part has the command as its target. */
+static const char *target_of(const struct plan_step *s)
+{
+	return s->kind->awaits || strcmp(s->kind->name, "op.part") == 0 ? NULL : s->target;
+}
+
+const char *rk_plan_shared(const struct rk_plan *plan, const struct rk_plan *part)
+{
+	struct rk_map *targets RK_CLEANUP_MAP = rk_map_new();
+
+	for (size_t i = 0; i < plan->n; i++)
+		if (target_of(&plan->items[i]))
+			rk_map_set(targets, target_of(&plan->items[i]), i);
+	for (size_t i = 0; i < part->n; i++)
+		if (target_of(&part->items[i]) && rk_map_get(targets, target_of(&part->items[i]), NULL))
+			return part->items[i].target;
+	return NULL;
 }
 
 /* "1,4" of a part, as ids of the whole. Roots stand on the part's own step. */

@@ -165,6 +165,40 @@ static void what_a_host_says_against_it_ends_the_commit_and_nothing_was_done(voi
 	assert_consistent(f);
 }
 
+/* ---- one after the other ------------------------------------------------------------------------------------------------------------------ */
+
+static int stop(struct fixture *f, struct rk_err *err)
+{
+	int vm = rk_find_vm(f->world.site, "a-02");
+	const struct rk_power_request q = { .verb = "stop", .off = true, .vms = &vm, .n = 1, .grace_s = 30, .hard = true };
+	int64_t op;
+
+	return rk_vm_power(&f->world, &q, &op, err);
+}
+
+static int delete(struct fixture *f, struct rk_err *err)
+{
+	int64_t op;
+
+	return rk_cluster_delete(&f->world, "a", &op, err);
+}
+
+/* Both would be done at the end, at the same time. */
+static void two_parts_about_one_vm_are_refused(void **state)
+{
+	static part_fn *const parts[][2] = { { stop, delete }, { stop, stop } };
+	struct fixture *f = *state;
+
+	for (size_t i = 0; i < RK_ARRAY_SIZE(parts); i++) {
+		struct rk_err why RK_CLEANUP_ERR = RK_ERR_INIT;
+		int64_t op = 0;
+		assert_int_equal(commit(f, parts[i], 2, &op, &why), RK_CONFLICT);
+		assert_string_equal(why.message, "\"a-02\" is worked on by an earlier command of the same commit already");
+		assert_int_equal(f->world.site->vms[rk_find_vm(f->world.site, "a-02")].state, RK_VM_RUNNING);
+		assert_consistent(f);
+	}
+}
+
 /* ---- errors ------------------------------------------------------------------------------------------------------------------------------- */
 
 static void a_part_that_cannot_see_what_was_before_is_refused(void **state)
@@ -190,6 +224,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		WITH_TWIN(no_host_is_asked_while_the_store_is_locked),
 		WITH_TWIN(what_a_host_says_against_it_ends_the_commit_and_nothing_was_done),
+		WITH_TWIN(two_parts_about_one_vm_are_refused),
 		WITH_TWIN(a_part_that_cannot_see_what_was_before_is_refused),
 	};
 

@@ -5,6 +5,7 @@
 
 #include <cmocka.h>
 
+#include "provision/bundle.h"
 #include "tests/contract/ops_twin.h"
 
 /* Random commands of four actors with handles and snapshots of their own, some of them old, some calls failing; after each one the world must be
@@ -17,7 +18,7 @@ struct model {
 	char folder[256], state[300];
 	uint64_t seed;
 	char log[LOG][330];
-	long commands, refused, failed, left, waiting;
+	long commands, refused, failed, left, waiting, commits;
 };
 
 static uint32_t roll(struct model *m, uint32_t below)
@@ -243,6 +244,76 @@ static int do_drift(struct model *m, struct fixture *f, struct rk_err *err)
 	return rc;
 }
 
+/* ---- several at once ---------------------------------------------------------------------------------------------------------------------- */
+
+typedef int command_fn(struct model *m, struct fixture *f, struct rk_err *err);
+enum { PARTS_MAX = 3 };
+
+static const struct {
+	const char *name;
+	command_fn *fn;
+} stageable[] = { { "create", do_create }, { "delete", do_delete }, { "shrink or grow", do_resize }, { "repair", do_repair }, { "power", do_power },
+		  { "cordon", do_cordon }, { "restore", do_restore } };
+
+/* Parts in the order given; their words are put together into `words`. */
+static int put_together(struct model *m, struct fixture *f, const uint32_t *parts, size_t n, struct rk_heard *heard, struct rk_bundle **ret, struct rk_str *words,
+			struct rk_err *err)
+{
+	struct rk_str command RK_CLEANUP_STR = RK_STR_INIT;
+	uint64_t seed = m->seed;
+	int rc;
+
+	for (size_t i = 0; i < n; i++)
+		rk_str_addf(&command, "%s%s", i ? "; " : "commit: ", stageable[parts[i]].name);
+	for (;;) {
+		m->seed = seed; /* the same commands again, with what hosts said meanwhile */
+		rk_str_clear(words);
+		rk_err_clear(err);
+		rc = rk_bundle_begin(&f->world, rk_str_text(&command), heard, ret, err);
+		if (rc)
+			return rc;
+		for (size_t i = 0; !rc && i < n; i++) {
+			rc = rk_bundle_part(*ret, stageable[parts[i]].name, err);
+			f->world.confirm_ms = roll(m, 10) ? 0 : 3600000;
+			rc = rc ? rc : stageable[parts[i]].fn(m, f, err);
+			rk_str_addf(words, "; %s", m->log[m->commands % LOG]);
+			rc = rc ? rc : rk_bundle_part_done(*ret, err);
+		}
+		if (!rc)
+			return 0;
+		rk_bundle_drop(*ret);
+		if (!rk_heard_open(heard))
+			return rc;
+		rk_err_clear(err);
+		rc = rk_heard_ask(&f->world, heard, err);
+		if (rc)
+			return rc;
+	}
+}
+
+static int do_commit(struct model *m, struct fixture *f, struct rk_err *err)
+{
+	RK_CLEANUP_HEARD struct rk_heard *heard = rk_heard_new();
+	struct rk_str words RK_CLEANUP_STR = RK_STR_INIT;
+	uint32_t parts[PARTS_MAX], n = 1 + roll(m, PARTS_MAX);
+	struct rk_bundle *bundle = NULL;
+	int64_t op;
+
+	for (uint32_t i = 0; i < n; i++)
+		parts[i] = roll(m, RK_ARRAY_SIZE(stageable));
+	bool dry = roll(m, 8) == 0;
+	int rc = put_together(m, f, parts, n, heard, &bundle, &words, err);
+	note(m, "commit%s%.130s", dry ? " -n" : "", rk_str_text(&words));
+	if (rc)
+		return rc;
+	if (dry) {
+		rk_bundle_drop(bundle);
+		return 0;
+	}
+	m->commits++;
+	return rk_bundle_run(bundle, &op, err);
+}
+
 /* Somebody takes care of what is left, or waits. */
 static int do_op(struct model *m, struct fixture *f, struct rk_err *err)
 {
@@ -265,10 +336,10 @@ static int do_op(struct model *m, struct fixture *f, struct rk_err *err)
 }
 
 static const struct {
-	int (*fn)(struct model *m, struct fixture *f, struct rk_err *err);
+	command_fn *fn;
 	uint32_t weight;
 } commands[] = { { do_create, 5 }, { do_delete, 3 }, { do_resize, 5 }, { do_repair, 3 }, { do_power, 3 }, { do_cordon, 2 }, { do_restore, 1 }, { do_op, 4 },
-		{ do_rename, 1 }, { do_drift, 2 } };
+		{ do_rename, 1 }, { do_drift, 2 }, { do_commit, 5 } };
 
 static void plant_fault(struct model *m, struct fixture *f)
 {
@@ -475,9 +546,9 @@ static void any_commands_of_four_actors_leave_a_world_that_makes_sense(void **st
 		}
 	}
 	finish(m);
-	print_message("%ld commands of %d actors: %ld refused, %ld rolled back, %ld left unfinished, %ld checks while one awaited confirmation\n", m->commands,
-		      ACTORS, m->refused, m->failed, m->left, m->waiting);
-	assert_true(m->failed > 0 && m->refused > 0); /* both ways were walked */
+	print_message("%ld commands of %d actors, %ld of them commits of several: %ld refused, %ld rolled back, %ld left unfinished, %ld checks while one awaited"
+		      " confirmation\n", m->commands, ACTORS, m->commits, m->refused, m->failed, m->left, m->waiting);
+	assert_true(m->failed > 0 && m->refused > 0 && m->commits > 0); /* all ways were walked */
 	close_all(m);
 	free(m);
 }
