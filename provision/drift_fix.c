@@ -19,13 +19,16 @@ struct fixer {
 	struct rk_drift_left *left; size_t n_left;
 };
 
-/* NULL: the cluster is touched. One that an operation holds is not as it is to be yet. */
+/* NULL: the cluster is touched. One that an operation holds (its VMs are turned off and on under a lease alone) is not as it is to be yet. */
 static const char *touch(struct fixer *x, int cluster)
 {
 	const struct rk_cluster *c = &x->world->site->clusters[cluster];
 
 	if (c->op)
 		return rk_arena_printf(x->arena, "operation %" PRId64 " holds cluster %s: racksh op show %" PRId64, c->op, c->name, c->op);
+	bool held = false;
+	if (rk_store_lease_held(x->world->store, rk_arena_printf(x->arena, "cluster:%s", c->name), &held, NULL) || held)
+		return rk_arena_printf(x->arena, "an operation holds cluster %s: racksh op list", c->name);
 	x->clusters[cluster] = true;
 	return NULL;
 }

@@ -208,6 +208,29 @@ static void a_port_without_a_link_is_no_matter_of_configuration(void **state)
 	assert_true(names(&left, "ib0/0x0100", "a port without a link (r1-t01/2) gets its key when it is up again"));
 }
 
+/* One cluster that is worked on is no reason to leave the others. */
+static void a_cluster_that_somebody_works_on_is_left_and_named_and_the_rest_is_fixed(void **state)
+{
+	struct fixture *f = *state;
+	struct left left;
+	int64_t op, power;
+
+	OK(rk_cluster_create(&f->world, spec_of(f->arena, "b", "u", 1, 1, false), &op, err));
+	OK(f->world.hv->ops->destroy(f->world.hv, rk_find_tray(f->world.site, "r1-t01"), "racksh-a-01", err));
+	OK(f->world.hv->ops->destroy(f->world.hv, f->world.site->vms[rk_find_vm(f->world.site, "b-01")].tray, "racksh-b-01", err));
+	OK(rk_store_op_add(f->world.store, "vm reboot a-02", "{\"type\":\"vm.power\"}", &power, err));
+	OK(rk_store_lease_take(f->world.store, "cluster:a", power, "reboot", err));
+	assert_true(fix(f, &left) > 0);
+	assert_int_equal(left.n, 1);
+	assert_true(names(&left, "a-01", "an operation holds cluster a: racksh op list"));
+	assert_false(domain_on(f, "r1-t01", "racksh-a-01").running);
+	OK(rk_store_lease_drop(f->world.store, power, err));
+	OK(rk_store_op_set(f->world.store, power, "done", NULL, err));
+	assert_true(fix(f, &left) > 0);
+	assert_int_equal(left.n, 0);
+	assert_consistent(f);
+}
+
 /* ---- nothing known ------------------------------------------------------------------------------------------------------------------------------ */
 
 static void an_empty_store_says_nothing(void **state)
@@ -241,6 +264,7 @@ int main(void)
 		WITH_TWIN(a_domain_of_others_under_our_name_is_left_alone),
 		WITH_TWIN(a_stray_that_a_cluster_took_meanwhile_is_not_removed),
 		WITH_TWIN(a_port_without_a_link_is_no_matter_of_configuration),
+		WITH_TWIN(a_cluster_that_somebody_works_on_is_left_and_named_and_the_rest_is_fixed),
 		cmocka_unit_test(an_empty_store_says_nothing),
 	};
 

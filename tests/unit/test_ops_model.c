@@ -182,6 +182,15 @@ static int do_rename(struct model *m, struct fixture *f, struct rk_err *err)
 
 static void plant_fault(struct model *m, struct fixture *f);
 
+/* A commit holds a cluster whose VMs it turns off and on by a lease alone. */
+static bool somebody_works_on(struct fixture *f, const struct rk_cluster *c)
+{
+	bool held;
+
+	OK(rk_store_lease_held(f->world.store, rk_arena_printf(f->arena, "cluster:%s", c->name), &held, err));
+	return held || c->op;
+}
+
 /* Something happens on the site without anybody asking racksh. Only what one look can see: a cluster that nobody works on. */
 static void damage(struct model *m, struct fixture *f)
 {
@@ -189,7 +198,7 @@ static void damage(struct model *m, struct fixture *f)
 	int vm = site->n_vms ? (int)roll(m, (uint32_t)site->n_vms) : RK_NONE;
 
 	rk_sim_fault_clear(f->world.sim);
-	if (vm == RK_NONE || site->vms[vm].state != RK_VM_RUNNING || site->clusters[site->vms[vm].cluster].op)
+	if (vm == RK_NONE || site->vms[vm].state != RK_VM_RUNNING || somebody_works_on(f, &site->clusters[site->vms[vm].cluster]))
 		return;
 	const struct rk_tray *tray = &site->trays[site->vms[vm].tray];
 	int part = 0;
