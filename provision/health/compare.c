@@ -126,8 +126,13 @@ static const char *leaves_text(const struct rk_expect *e, struct rk_arena *arena
 	return text.len ? rk_arena_strdup(arena, rk_str_text(&text)) : NULL;
 }
 
-/* A port of which no place is known is where it is. */
-static bool own_leaf(const struct rk_expect *e, const char *text)
+static enum rk_verdict bad(const struct rk_rule *rule)
+{
+	return strcmp(rule->effect, "warn") == 0 ? RK_V_WARN : RK_V_FAIL;
+}
+
+/* Of a port whose place is not known nothing can be said. */
+static enum rk_verdict judge_leaf(const struct rk_rule *rule, const struct rk_expect *e, const char *text)
 {
 	RK_CLEANUP_ARENA struct rk_arena *arena = rk_arena_new();
 	uint64_t guid;
@@ -136,9 +141,9 @@ static bool own_leaf(const struct rk_expect *e, const char *text)
 
 	for (size_t i = 0; i < e->n_port_guids && rk_parse_u64(head, &guid); i++) {
 		if (e->port_guids[i] == guid)
-			return !e->leaves[i] || strcmp(leaf_text(e, i, arena), text) == 0;
+			return !e->leaves[i] ? RK_V_SKIPPED : strcmp(leaf_text(e, i, arena), text) == 0 ? RK_V_PASS : bad(rule);
 	}
-	return false;
+	return bad(rule);
 }
 
 /* Identities are 64 bit: compared as integers, never as doubles. */
@@ -228,11 +233,6 @@ static bool holds(const char *op, double v, double limit)
 	return false;
 }
 
-static enum rk_verdict bad(const struct rk_rule *rule)
-{
-	return strcmp(rule->effect, "warn") == 0 ? RK_V_WARN : RK_V_FAIL;
-}
-
 static enum rk_verdict judge_number(const struct rk_rule *rule, const struct rk_target_metrics *t, const struct rk_metrics *m, const char *label, double v)
 {
 	struct limit limit;
@@ -257,7 +257,10 @@ static enum rk_verdict judge_text(const struct rk_rule *rule, const struct rk_ta
 	if (rule->expect && strcmp(rule->expect, "port_guids") == 0)
 		return own_guid(&t->target->expect, text) ? RK_V_PASS : bad(rule);
 	if (rule->expect && strcmp(rule->expect, "leaves") == 0)
-		return own_leaf(&t->target->expect, text) ? RK_V_PASS : bad(rule);
+		return judge_leaf(rule, &t->target->expect, text);
+	/* A word where a number should be is no measurement. */
+	if (!rule->values.n)
+		return RK_V_UNKNOWN;
 	return rk_texts_have(&rule->values, text) != not ? RK_V_PASS : bad(rule);
 }
 

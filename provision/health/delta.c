@@ -72,19 +72,25 @@ static bool within_run(const struct rk_metric *first, const struct rk_metric *la
 size_t rk_judge_deltas(struct rk_judge *j, const struct rk_rule *rule, const struct rk_target_metrics *t, const struct rk_metric *first, size_t n,
 		       struct rk_metric *ret)
 {
-	bool kept = strcmp(rule->compare, "growth") == 0;
-	size_t count = 0;
+	bool kept = strcmp(rule->compare, "growth") == 0, again = false;
+	size_t count = 0, len;
 
+	for (size_t i = 0; i < n; i++)
+		again |= sample_of(first[i].label, &len) > 0;
 	for (size_t i = 0; i < n; i++) {
-		size_t len;
 		if (sample_of(first[i].label, &len) != 0)
 			continue;
 		const struct rk_metric *last = last_of(&first[i], first + n);
 		const char *label = rk_arena_strndup(j->arena, first[i].label, len);
 		/* Without a value, or with one at the end of its range, the growth is not known. */
 		struct rk_metric d = first[i].type == RK_METRIC_ABSENT && !kept ? first[i] : *last;
-		if (kept ? !since_before(rule, t, label, last->number, &d.number) : !within_run(&first[i], last, &d.number))
-			continue;
+		bool known = kept ? since_before(rule, t, label, last->number, &d.number) : within_run(&first[i], last, &d.number);
+		if (d.type != RK_METRIC_ABSENT && !known) {
+			/* The others were read once more, this one was not. */
+			if (kept || !again)
+				continue;
+			d = (struct rk_metric){ .name = d.name, .type = RK_METRIC_ABSENT, .text = "read only once" };
+		}
 		d.label = label;
 		ret[count++] = d;
 	}

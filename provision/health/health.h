@@ -20,6 +20,7 @@ struct rk_metric {
 struct rk_metrics {                       /* of one target */
 	struct rk_arena *arena;
 	struct rk_metric *items; size_t n, cap;
+	bool full;                        /* there were more than are kept */
 };
 void rk_metric_number(struct rk_metrics *m, const char *name, const char *label, double v);
 void rk_metric_text(struct rk_metrics *m, const char *name, const char *label, const char *v);

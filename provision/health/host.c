@@ -161,6 +161,15 @@ struct unit {
 	const char *load, *active;
 };
 
+/* systemd says "unknown" as well, and nothing when it was interrupted. */
+static void unit_state(struct rk_metrics *m, const char *name, const char *word)
+{
+	if (!*word || strcmp(word, "unknown") == 0)
+		rk_metric_absent(m, name, "", *word ? word : "empty");
+	else
+		rk_metric_text(m, name, "", word);
+}
+
 static void unit_end(struct rk_metrics *m, struct unit *u)
 {
 	if (!*u->name)
@@ -170,7 +179,7 @@ static void unit_end(struct rk_metrics *m, struct unit *u)
 	if (absent)
 		rk_metric_text(m, name, "", "not installed");
 	else if (u->active)
-		rk_metric_text(m, name, "", u->active);
+		unit_state(m, name, u->active);
 	else
 		rk_metric_absent(m, name, "", "truncated");
 	memset(u, 0, sizeof(*u));
@@ -214,40 +223,54 @@ void rk_parse_services(const struct rk_evidence *evidence, struct rk_metrics *re
 		if (cut && strchr(line, '=') && !rk_status_is(evidence, "0"))
 			break; /* half a row */
 		if (!strchr(line, '=') && is_state(line) && words < RK_ARRAY_SIZE(units))
-			rk_metric_text(ret, rk_labelf(ret, "svc.%s", units[words++]), "", line);
+			unit_state(ret, rk_labelf(ret, "svc.%s", units[words++]), line);
 		else
 			unit_line(ret, &unit, line);
 	}
 	unit_end(ret, &unit);
 }
 
+static const struct {
+	const char *key, *metric;
+} drive_rows[] = {
+	{ "critical_warning", "nvme.critical_warning" }, { "media_errors", "nvme.media_errors" }, { "available_spare", "nvme.spare" },
+	{ "percentage_used", "nvme.used" },
+};
+
+static void drive_end(struct rk_metrics *m, const char *label, bool *seen)
+{
+	for (size_t i = 0; label && i < RK_ARRAY_SIZE(drive_rows); i++) {
+		if (!seen[i])
+			rk_metric_absent(m, drive_rows[i].metric, label, "row missing");
+		seen[i] = false;
+	}
+}
+
 void rk_parse_storage(const struct rk_evidence *evidence, struct rk_metrics *ret)
 {
-	static const struct {
-		const char *key, *metric;
-	} rows[] = {
-		{ "critical_warning", "nvme.critical_warning" }, { "media_errors", "nvme.media_errors" }, { "available_spare", "nvme.spare" },
-		{ "percentage_used", "nvme.used" },
-	};
 	char *at = rk_clean(ret->arena, evidence->out, evidence->out_len), *line, *key, *value;
 	const char *label = NULL;
 	int drives = 0;
-	bool cut = false;
+	bool cut = false, seen[RK_ARRAY_SIZE(drive_rows)] = { false };
 
 	while ((line = rk_next_line(&at, &cut)) != NULL) {
 		char *device = strstr(line, "NVME device:");
 		if (device) {
+			drive_end(ret, label, seen);
 			label = rk_labelf(ret, "drive=%.*s", (int)strcspn(device + 12, " ") > 32 ? 32 : (int)strcspn(device + 12, " "), device + 12);
 			drives++;
 			continue;
 		}
 		if (!label || (cut && !rk_status_is(evidence, "0")) || !rk_split_colon(line, &key, &value))
 			continue;
-		for (size_t i = 0; i < RK_ARRAY_SIZE(rows); i++) {
-			if (strcmp(rows[i].key, key) == 0)
-				rk_metric_value(ret, rows[i].metric, label, value, true);
+		for (size_t i = 0; i < RK_ARRAY_SIZE(drive_rows); i++) {
+			if (strcmp(drive_rows[i].key, key) != 0)
+				continue;
+			rk_metric_value(ret, drive_rows[i].metric, label, value, true);
+			seen[i] = true;
 		}
 	}
+	drive_end(ret, label, seen);
 	if (drives)
 		rk_metric_number(ret, "nvme.drives", "", drives);
 }

@@ -237,7 +237,8 @@ void rk_parse_ib_pkeys(const struct rk_evidence *evidence, struct rk_metrics *re
 	bool cut = false;
 
 	while ((line = rk_next_line(&at, &cut)) != NULL) {
-		if (!sysfs_key(&k, line))
+		bool half = cut && !rk_status_is(evidence, "0");
+		if (half || !sysfs_key(&k, line))
 			table_row(&k, rk_trim(line), cut);
 	}
 	keys_end(&k);

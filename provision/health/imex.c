@@ -100,8 +100,10 @@ static bool node_text(struct rk_metrics *m, char *line)
 		if (strcmp(part, "-") != 0 && strcmp(part, "*") != 0)
 			words[n_words++] = part;
 	}
-	if (n_words < 2)
-		return false;
+	if (n_words < 2) {
+		rk_metric_absent(m, "imex.node.state", label, "row cut");
+		return true;
+	}
 	rk_metric_text(m, "imex.node.host", label, words[0]);
 	rk_metric_text(m, "imex.node.state", label, words[1]);
 	if (n_words >= 4 && strcmp(words[2], "Version:") == 0)

@@ -83,6 +83,8 @@ static void read_target(const struct rk_judge *j, size_t at, const struct rk_tar
 			c->parse(e, &t->of[i]);
 		if (own && rk_texts_have(level, e->collector))
 			rk_own_parse(own, e, &t->of[i]);
+		if (!t->reason[i] && (e->out_len > RK_PARSE_MAX || t->of[i].full))
+			t->reason[i] = "more output than is read";
 		sort_metrics(&t->of[i]);
 	}
 	t->uptime_s = uptime_of(t);
@@ -253,6 +255,38 @@ void rk_outcome_fold(struct rk_judge *j, const struct rk_rule *rule, const struc
 	}
 }
 
+bool rk_says_nothing(const struct rk_target_metrics *t, const struct rk_metrics *m)
+{
+	const struct rk_evidence *e = &t->target->evidence[m - t->of];
+
+	return m->n == 0 && strspn(e->out, " \t\r\n") < e->out_len;
+}
+
+/* How many there are; not known when one of them has no value, or nothing of the output was understood. */
+static const struct rk_metric *count_of(const struct rk_judge *j, const struct rk_rule *rule, const struct rk_target_metrics *t, const struct rk_metrics *m,
+					const struct rk_metric *first, size_t n)
+{
+	struct rk_metric *sum = rk_arena_alloc(j->arena, sizeof(*sum));
+
+	*sum = (struct rk_metric){ rule->metric, "", RK_METRIC_NUMBER, (double)n, NULL };
+	for (size_t i = 0; i < n; i++) {
+		if (first[i].type == RK_METRIC_ABSENT)
+			*sum = (struct rk_metric){ rule->metric, "", RK_METRIC_ABSENT, 0, first[i].text };
+	}
+	if (rk_says_nothing(t, m))
+		*sum = (struct rk_metric){ rule->metric, "", RK_METRIC_ABSENT, 0, RK_NOT_UNDERSTOOD };
+	return sum;
+}
+
+/* What a probe printed before it was stopped can show a fault, but not that there is none. */
+static void doubt(struct rk_instance *x, const char *reason)
+{
+	if (!reason || (x->verdict != RK_V_PASS && x->verdict != RK_V_WARN))
+		return;
+	x->verdict = RK_V_UNKNOWN;
+	x->value = reason;
+}
+
 static size_t gather(struct rk_judge *j, const struct rk_rule *rule, const struct rk_target_metrics *t, const struct rk_metrics *m,
 		     struct rk_instance *x, size_t max)
 {
@@ -262,9 +296,7 @@ static size_t gather(struct rk_judge *j, const struct rk_rule *rule, const struc
 	struct rk_rule as = *rule;
 
 	if (strcmp(rule->compare, "count") == 0) {
-		struct rk_metric *sum = rk_arena_alloc(j->arena, sizeof(*sum));
-		*sum = (struct rk_metric){ rule->metric, "", RK_METRIC_NUMBER, (double)n, NULL };
-		first = sum;
+		first = count_of(j, rule, t, m, first, n);
 		n = 1;
 		as.compare = "==";
 	} else if (rk_judge_counts_up(rule)) {
@@ -276,12 +308,10 @@ static size_t gather(struct rk_judge *j, const struct rk_rule *rule, const struc
 	for (size_t i = 0; i < n && i < max; i++) {
 		x[i].metric = &first[i];
 		rk_rule_instance(&as, t, m, j->arena, &x[i]);
-		/* What a probe printed before it was stopped can show a fault, but not that there is none. */
-		if (reason && (x[i].verdict == RK_V_PASS || x[i].verdict == RK_V_WARN)) {
-			x[i].verdict = RK_V_UNKNOWN;
-			x[i].value = reason;
-		}
+		doubt(&x[i], reason);
 	}
+	if (n > max && max)
+		doubt(&x[max - 1], "more values than are judged");
 	return n < max ? n : max;
 }
 
@@ -318,6 +348,16 @@ size_t rk_judge_gather(struct rk_judge *j, const struct rk_rule *rule, size_t ta
 	return n;
 }
 
+void rk_judge_nothing(const struct rk_judge *j, const struct rk_rule *rule, size_t target, const struct rk_metrics *const *sources, size_t n, struct rk_outcome *outcome)
+{
+	bool garbage = false;
+
+	for (size_t s = 0; s < n; s++)
+		garbage |= rk_says_nothing(&j->targets[target], sources[s]);
+	outcome->verdict = rule->optional && !garbage ? RK_V_SKIPPED : RK_V_UNKNOWN;
+	outcome->value = garbage ? RK_NOT_UNDERSTOOD : "not in the output";
+}
+
 static void judge_target(struct rk_judge *j, const struct rk_rule *rule, size_t target, struct rk_outcome *outcome)
 {
 	const struct rk_metrics *sources[RK_SOURCES_MAX];
@@ -340,9 +380,11 @@ static void judge_target(struct rk_judge *j, const struct rk_rule *rule, size_t 
 		const struct rk_metric *first;
 		found += rk_metrics_range(sources[s], rule->metric, &first);
 	}
-	bool one_sample = found && rk_judge_counts_up(rule);
-	outcome->verdict = one_sample || rule->optional ? RK_V_SKIPPED : RK_V_UNKNOWN;
-	outcome->value = !one_sample ? "not in the output" : strcmp(rule->compare, "growth") == 0 ? "no earlier validation kept it" : "one sample of a cumulative counter";
+	rk_judge_nothing(j, rule, target, sources, n_sources, outcome);
+	if (!found || !rk_judge_counts_up(rule))
+		return;
+	outcome->verdict = RK_V_SKIPPED;
+	outcome->value = strcmp(rule->compare, "growth") == 0 ? "no earlier validation kept it" : "one sample of a cumulative counter";
 }
 
 static const struct rk_outcome *earlier(const struct rk_judge *j, const char *id, size_t target)

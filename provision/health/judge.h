@@ -51,6 +51,12 @@ size_t rk_rule_sources(const struct rk_judge *j, const struct rk_rule *rule, siz
 size_t rk_judge_gather(struct rk_judge *j, const struct rk_rule *rule, size_t target, const struct rk_metrics *const *sources, size_t n_sources,
 		       struct rk_instance *x);
 
+#define RK_NOT_UNDERSTOOD "the output was not understood"
+/* The probe printed something, and nothing of it was understood: not even an optional value is known to be left out then. */
+bool rk_says_nothing(const struct rk_target_metrics *t, const struct rk_metrics *m);
+/* The verdict on a target whose sources have no instance of the metric. */
+void rk_judge_nothing(const struct rk_judge *j, const struct rk_rule *rule, size_t target, const struct rk_metrics *const *sources, size_t n, struct rk_outcome *outcome);
+
 bool rk_judge_counts_up(const struct rk_rule *rule); /* compare is delta or growth */
 /* Growth of counters, delta.c. n instances of one metric, all samples of a run, to one instance per counter; room for n. */
 size_t rk_judge_deltas(struct rk_judge *j, const struct rk_rule *rule, const struct rk_target_metrics *t, const struct rk_metric *first, size_t n,

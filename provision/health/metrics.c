@@ -7,7 +7,8 @@ enum { METRICS_MAX = 200000 };
 
 static struct rk_metric *push(struct rk_metrics *m, const char *name, const char *label, enum rk_metric_type type)
 {
-	if (m->n == METRICS_MAX)
+	m->full |= m->n == METRICS_MAX;
+	if (m->full)
 		return NULL;
 	if (m->n == m->cap) {
 		size_t cap = m->cap ? m->cap * 2 : 64;

@@ -37,8 +37,11 @@ static void document(void *ctx, const struct rk_jnode *root)
 	struct link *link = ctx;
 	const struct rk_jnode *output = rk_jget(rk_jget(root, "result"), "output");
 
-	if (!output)
+	if (!output) {
+		const char *why = rk_jstr(rk_jget(rk_jget(root, "status"), "message"));
+		rk_metric_absent(link->m, "mlxlink.state", rk_labelf(link->m, "rail=%d", link->rail++), why && *why ? why : "no output");
 		return;
+	}
 	RK_JEACH(section, output) {
 		RK_JEACH(row, section)
 			value(link->m, link->rail, row->key, rk_jstr(row));

@@ -61,6 +61,16 @@ void rk_gpu_field_set(struct rk_metrics *m, int gpu, const struct rk_gpu_field *
 		rk_metric_value(m, field->metric, label, text, field->number);
 }
 
+void rk_gpu_lost(struct rk_metrics *m, int gpu, bool lost, const char *missing)
+{
+	const char *label = rk_labelf(m, "gpu=%d", gpu);
+
+	if (!lost && strcmp(missing, "truncated") == 0)
+		rk_metric_absent(m, "gpu.lost", label, missing);
+	else
+		rk_metric_number(m, "gpu.lost", label, lost);
+}
+
 /* What nvidia-smi prints instead of a report. `count`: the driver answered and there is none. */
 static const struct {
 	const char *text, *metric_text;

@@ -23,7 +23,7 @@ static void gpu_end(struct state *s, const char *missing)
 		if (!s->seen[i])
 			rk_metric_absent(s->m, rk_gpu_fields[i].metric, rk_labelf(s->m, "gpu=%d", s->gpu), s->lost ? "GPU is lost" : missing);
 	}
-	rk_metric_number(s->m, "gpu.lost", rk_labelf(s->m, "gpu=%d", s->gpu), s->lost);
+	rk_gpu_lost(s->m, s->gpu, s->lost, missing);
 	memset(s->seen, 0, rk_gpu_fields_n * sizeof(*s->seen));
 	s->lost = false;
 }

@@ -71,7 +71,7 @@ static void gpu_end(struct reader *r, const char *missing)
 		if (!r->seen[i])
 			rk_metric_absent(r->m, rk_gpu_fields[i].metric, rk_labelf(r->m, "gpu=%d", r->gpu), r->lost ? "GPU is lost" : missing);
 	}
-	rk_metric_number(r->m, "gpu.lost", rk_labelf(r->m, "gpu=%d", r->gpu), r->lost);
+	rk_gpu_lost(r->m, r->gpu, r->lost, missing);
 }
 
 static void leaf_value(struct reader *r, char *text)

@@ -59,4 +59,6 @@ extern const struct rk_gpu_field rk_gpu_fields[];
 extern const size_t rk_gpu_fields_n;
 /* Error texts of nvidia-smi instead of a report: gpu.count 0, gpu.error. True when one was found. */
 bool rk_nvidia_smi_error(const struct rk_evidence *evidence, struct rk_metrics *ret);
+/* gpu.lost; not known of a GPU whose part of the report is cut. missing: why rows are missing. */
+void rk_gpu_lost(struct rk_metrics *m, int gpu, bool lost, const char *missing);
 void rk_gpu_field_set(struct rk_metrics *m, int gpu, const struct rk_gpu_field *field, const char *text);

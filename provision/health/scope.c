@@ -66,18 +66,23 @@ static enum rk_verdict bad(const struct rk_rule *rule)
 static void judge_outliers(const struct rk_rule *rule, struct group *g)
 {
 	double middle = median(g), sign = strcmp(rule->side, "high") == 0 ? 1 : -1;
+	size_t known = 0;
 
+	for (size_t i = 0; i < g->n; i++)
+		known += g->items[i].instance.has_number;
 	for (size_t i = 0; i < g->n; i++) {
 		struct rk_instance *x = &g->items[i].instance;
 		double off = (x->number - middle) * sign;
 		if (x->verdict != RK_V_PASS)
 			continue;
-		if (g->n < 3)
+		if (known < 3) {
 			x->verdict = RK_V_SKIPPED;
-		else if (off > fabs(middle) * rule->tolerance && off > rule->floor)
-			x->verdict = bad(rule);
-		if (g->n < 3)
 			x->value = "too few to compare";
+		} else if (!x->has_number) {
+			x->verdict = RK_V_UNKNOWN;
+		} else if (off > fabs(middle) * rule->tolerance && off > rule->floor) {
+			x->verdict = bad(rule);
+		}
 	}
 }
 
@@ -143,8 +148,8 @@ static void collect(struct rk_judge *j, size_t rule_at, size_t target, struct rk
 		m->target = target;
 		m->instance = j->scratch[i];
 	}
-	outcome->verdict = found ? RK_V_PASS : rule->optional ? RK_V_SKIPPED : RK_V_UNKNOWN;
-	outcome->value = "not in the output";
+	if (!found)
+		rk_judge_nothing(j, rule, target, sources, n, outcome);
 	outcome->expected = rk_rule_expected(rule, &j->targets[target], sources[0], j->arena);
 }
 

@@ -237,8 +237,9 @@ static void add_event(struct log *log, const struct event *e)
 {
 	const char *action = "", *key = rk_arena_printf(log->m->arena, "%s|%d|%s", e->pci, e->code, e->text);
 
-	/* The same event is often logged twice, with another style of time. */
-	if (rk_map_count(log->events) >= EVENTS_MAX || !rk_map_add(log->events, key, 1, NULL))
+	/* The same event is often logged twice, with another style of time. Behind very many of them it may count twice, but it counts. */
+	bool many = rk_map_count(log->events) >= EVENTS_MAX;
+	if (many ? rk_map_get(log->events, key, NULL) : !rk_map_add(log->events, key, 1, NULL))
 		return;
 	if (e->code == 154) {
 		recovery_action(log, e);

@@ -81,7 +81,13 @@ static const struct {
 	{ "key of another tenant", "ib-pkeys", "2:0x0000", "2:0x8066", "0", "", "fail", "ib.pkey.foreign", "a-02", "InfiniBand partition: a-02" },
 	{ "full member of the default", "ib-pkeys", "1:0x7fff", "1:0xffff", "0", "", "fail", "ib.pkey.default", "a-02", "InfiniBand partition: a-02" },
 	{ "symbol errors grow", "ib-counters", "SymbolErrorCounter:..............7", "SymbolErrorCounter:..............9000", "0", "", "pass", NULL, NULL, NULL },
-	{ "one sample", "ib-counters", NULL, "# Port extended counters: Lid 9 port 1 (CapMask: 0x5A00)\nSymbolErrorCounter:..............70\nLinkDownedCounter:...............3\n", "0", "", "pass", NULL, NULL, NULL },
+	{ "one sample", "ib-counters", NULL, "# Port extended counters: Lid 9 port 1 (CapMask: 0x5A00)\nSymbolErrorCounter:..............70\nLinkErrorRecoveryCounter:........0\n"
+	  "LinkDownedCounter:...............3\nPortRcvErrors:...................0\nPortXmitDiscards:................0\nLocalLinkIntegrityErrors:........0\n"
+	  "ExcessiveBufferOverrunErrors:....0\n", "0", "", "pass", NULL, NULL, NULL },
+	{ "one sample of a part", "ib-counters", NULL, "# Port extended counters: Lid 9 port 1 (CapMask: 0x5A00)\nLinkDownedCounter:...............3\n", "0", "", "unknown", "ib.counters.symbol", "a-02", NULL },
+	{ "a port was read only once", "ib-counters", "# Port extended counters: Lid 203 port 1", "# gone", "0", "", "unknown", "ib.counters.down", "a-02", NULL },
+	{ "a port without an answer", "mlxlink", "\"output\": {", "\"outpux\": {", "0", "", "unknown", "ib.link.state", "a-02", NULL },
+	{ "a drive without an answer", "storage", "critical_warning", "critical_warming", "0", "", "unknown", "host.nvme", "a-02", NULL },
 	{ "link goes down", "ib-counters", NULL, "# Port extended counters: Lid 9 port 1\nLinkDownedCounter:...............3\n# Port extended counters: Lid 9 port 1\nLinkDownedCounter:...............4\n", "0", "", "fail", "ib.counters.down", "a-02", "InfiniBand port: a-02" },
 	{ "counter is full", "ib-counters", NULL, "# Port counters: Lid 9 port 1\nLinkDownedCounter:...............255\n# Port counters: Lid 9 port 1\nLinkDownedCounter:...............255\n", "0", "", "unknown", "ib.counters.down", "a-02", NULL },
 	{ "cable unplugged", "mlxlink", "\"Status Opcode\": \"0\"", "\"Status Opcode\": \"1024\"", "0", "", "fail", "ib.link.opcode", "a-02", "InfiniBand port: a-02" },

@@ -81,6 +81,11 @@ static const struct {
 	{ "tool is missing", "\"value\":2", { "127" }, "u" },
 	{ "tool need not be there", "\"value\":2,\"required\":false", { "127", "{\"v\":[2]}" }, "sp" },
 	{ "count", "\"compare\":\"count\",\"value\":2", { "{\"v\":[7,8]}", "{\"v\":[7]}", "{\"v\":[1,2,3]}" }, "pff" },
+	{ "count of what has no value", "\"compare\":\"count\",\"value\":1", { "{\"v\":[\"N/A\"]}", "{\"v\":[7]}" }, "up" },
+	{ "count in what is no answer", "\"compare\":\"count\",\"value\":0", { "Segmentation fault", "{\"v\":[]}", "" }, "uup" },
+	{ "optional, but no answer", "\"value\":2,\"optional\":true", { "Segmentation fault", "", "{\"n\":1}" }, "uss" },
+	{ "a word is no number", "\"compare\":\"!=\",\"value\":2", { "{\"v\":[\"dead\"]}" }, "u" },
+	{ "a word is not below", "\"compare\":\"<=\",\"value\":2", { "{\"v\":[\"dead\"]}" }, "u" },
 	/* what the target should be */
 	{ "expect", "\"expect\":\"gpus\"", { "{\"v\":[4]}", "{\"v\":[3]}" }, "pf" },
 	{ "expect times factor", "\"expect\":\"gpus\",\"factor\":18,\"compare\":\">=\"", { "{\"v\":[72]}", "{\"v\":[71]}" }, "pf" },
@@ -100,6 +105,7 @@ static const struct {
 	{ "all-equal, all", "\"compare\":\"all-equal\",\"scope\":\"all\"", { "{\"v\":[1]}", "{\"v\":[1]}", "{\"v\":[1]}", "{\"v\":[1]}", "{\"v\":[2]}", "127" }, "ppppfu" },
 	/* far from the median */
 	{ "outlier, low", "\"compare\":\"outlier\",\"tolerance\":0.1", { "{\"v\":[100,100,80]}", "{\"v\":[100,100,130]}", "{\"v\":[100,91,100]}", "{\"v\":[100,50]}" }, "fpps" },
+	{ "outlier, words", "\"compare\":\"outlier\",\"tolerance\":0.1,\"optional\":true", { "{\"v\":[100,\"N/A\",\"N/A\"]}", "{\"v\":[100,100,100,\"dead\"]}" }, "su" },
 	{ "outlier, high", "\"compare\":\"outlier\",\"tolerance\":0.1,\"side\":\"high\"", { "{\"v\":[100,100,80]}", "{\"v\":[100,100,130]}" }, "pf" },
 	{ "outlier, floor", "\"compare\":\"outlier\",\"tolerance\":0.1,\"floor\":25,\"side\":\"high\"", { "{\"v\":[100,100,120]}", "{\"v\":[100,100,130]}", "{\"v\":[0,0,26]}", "{\"v\":[0,0,24]}" }, "pffp" },
 	{ "outlier, cluster", "\"compare\":\"outlier\",\"tolerance\":0.1,\"scope\":\"cluster\"", { "{\"v\":[100]}", "{\"v\":[100]}", "{\"v\":[100]}", "{\"v\":[50]}" }, "pppf" },
