@@ -3,6 +3,8 @@
 #include <inttypes.h>
 #include <stdlib.h>
 
+#include "inventory/base/sort.h"
+
 /* The InfiniBand half of the proof: which keys ports hold, and which the configuration will give them. */
 
 static bool in_pool(const struct rk_proof *p, int fabric, unsigned key)
@@ -133,17 +135,53 @@ static void prove_configuration(struct rk_proof *p, int fabric)
 	rk_proof_add_row(p, "infiniband", name, RK_NONE, before, !f->read, f->read ? NULL : f->why);
 }
 
-/* Ports of the cluster, or of nobody (RK_NONE), that are down or were not read. */
+static int cmp_int(const void *a, const void *b)
+{
+	int x = *(const int *)a, y = *(const int *)b;
+
+	return (x > y) - (x < y);
+}
+
+static void add_ports(const struct rk_proof *p, int fabric, const struct rk_tray *t, int *hcas, size_t *n)
+{
+	for (int h = t->first_hca; h < t->first_hca + t->n_hcas; h++)
+		if (p->site->hcas[h].fabric == fabric)
+			hcas[(*n)++] = h;
+}
+
+/* HCAs on the fabric of the cluster, or of nobody (RK_NONE), in the order of the site. */
+static size_t ports_of(const struct rk_proof *p, int fabric, int cluster, int **ret)
+{
+	const struct rk_site *site = p->site;
+	const struct rk_cluster *c = cluster == RK_NONE ? NULL : &site->clusters[cluster];
+	size_t n = 0, most = 0;
+
+	for (int v = c ? c->first_vm : 0; c && v < c->first_vm + c->n_vms; v++)
+		most += site->vms[v].tray == RK_NONE ? 0 : (size_t)site->trays[site->vms[v].tray].n_hcas;
+	*ret = rk_arena_array(p->arena, c ? most : site->n_hcas, sizeof(**ret));
+	for (int v = c ? c->first_vm : 0; c && v < c->first_vm + c->n_vms; v++)
+		if (site->vms[v].tray != RK_NONE)
+			add_ports(p, fabric, &site->trays[site->vms[v].tray], *ret, &n);
+	for (size_t t = 0; !c && t < site->n_trays; t++)
+		if (site->trays[t].vm == RK_NONE)
+			add_ports(p, fabric, &site->trays[t], *ret, &n);
+	rk_sort(*ret, n, sizeof(**ret), cmp_int);
+	return n;
+}
+
+/* Those that are down or were not read. */
 static void look_for_ports(struct rk_proof *p, int fabric, int cluster, struct rk_names *down, struct rk_names *unknown, const char **why)
 {
-	for (size_t h = 0; h < p->site->n_hcas; h++) {
-		const struct rk_ib_port *port = &p->live->ports[h];
-		if (p->site->hcas[h].fabric != fabric || rk_proof_cluster_of(p, p->site->hcas[h].tray) != cluster || port->known)
-			continue;
+	bool used = cluster != RK_NONE || fabric_used(p, fabric);
+	int *hcas;
+	size_t n = ports_of(p, fabric, cluster, &hcas);
+
+	for (size_t i = 0; i < n; i++) {
+		const struct rk_ib_port *port = &p->live->ports[hcas[i]];
 		/* A free port without identity cannot be asked; what the configuration gives to ports that nobody knows is told by their GUIDs. */
-		if (cluster == RK_NONE && (!p->site->hcas[h].port_guid || !fabric_used(p, fabric)))
+		if (port->known || (cluster == RK_NONE && (!used || !p->site->hcas[hcas[i]].port_guid)))
 			continue;
-		*rk_vec_push(port->down ? down : unknown) = rk_hca_label(p->site, (int)h, p->arena);
+		*rk_vec_push(port->down ? down : unknown) = rk_hca_label(p->site, hcas[i], p->arena);
 		*why = port->down || *why ? *why : port->why;
 	}
 }
@@ -167,9 +205,11 @@ static void ports_row(struct rk_proof *p, int fabric, const char *object, int cl
 
 static void prove_ports(struct rk_proof *p, int fabric, int cluster)
 {
-	for (size_t h = 0; h < p->site->n_hcas; h++)
-		if (p->site->hcas[h].fabric == fabric && rk_proof_cluster_of(p, p->site->hcas[h].tray) == cluster)
-			port_breaches(p, (int)h);
+	int *hcas;
+	size_t n = ports_of(p, fabric, cluster, &hcas);
+
+	for (size_t i = 0; i < n; i++)
+		port_breaches(p, hcas[i]);
 }
 
 void rk_proof_fabric(struct rk_proof *p, int fabric)

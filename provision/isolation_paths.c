@@ -19,12 +19,15 @@ struct questions {
 /* Ports of the partition that can be asked about: read, and holding its key as a full member; up to two. */
 static size_t two_ports(const struct rk_proof *p, const struct rk_ib_partition *part, uint64_t ret[2])
 {
+	const struct rk_cluster *c = &p->site->clusters[part->cluster];
 	size_t n = 0;
 
-	for (size_t h = 0; h < p->site->n_hcas && n < 2; h++)
-		if (p->site->hcas[h].fabric == part->fabric && rk_proof_cluster_of(p, p->site->hcas[h].tray) == part->cluster && p->live->ports[h].known &&
-		    rk_live_port_has(p->live, (int)h, part->pkey | 0x8000u))
-			ret[n++] = p->site->hcas[h].port_guid;
+	for (int v = c->first_vm; v < c->first_vm + c->n_vms && n < 2; v++) {
+		const struct rk_tray *t = p->site->vms[v].tray == RK_NONE ? NULL : &p->site->trays[p->site->vms[v].tray];
+		for (int h = t ? t->first_hca : 0; t && h < t->first_hca + t->n_hcas && n < 2; h++)
+			if (p->site->hcas[h].fabric == part->fabric && p->live->ports[h].known && rk_live_port_has(p->live, h, part->pkey | 0x8000u))
+				ret[n++] = p->site->hcas[h].port_guid;
+	}
 	return n;
 }
 

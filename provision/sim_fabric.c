@@ -295,7 +295,7 @@ static int nvl_health(struct rk_nvl *nvl, int rack, struct rk_arena *arena, cons
 	struct rk_sim_call call;
 	int rc = rk_sim_enter(of_nvl(nvl), &call, "nvl.health", rack_name(nvl, rack), false, err);
 
-	*ret_where = m->n_ssh ? rk_arena_strdup(arena, m->ssh[0]) : NULL;
+	*ret_where = !rc && m->n_ssh ? rk_arena_strdup(arena, m->ssh[0]) : NULL;
 	return rc ? rc : rk_sim_leave(&call, 0, err);
 }
 

@@ -128,6 +128,17 @@ static void a_deaf_daemon_is_left_alone_while_a_job_runs(void **state)
 	assert_int_equal(state_of(f), RK_CLUSTER_DEGRADED);
 }
 
+/* Whether a job runs is not known: that is not "none". */
+static void a_deaf_daemon_is_left_alone_when_nvidia_smi_fails(void **state)
+{
+	struct fixture *f = *state;
+
+	OK(rk_sim_fault_add(f->world.sim, "imex-deaf@r1-t01/0,driver-down@r1-t01/0", err));
+	int64_t op = grow(f, 3);
+	assert_non_null(strstr(note_of(f, op, "a-01"), "restart it when the jobs on these GPUs are over"));
+	assert_false(daemon_knows(f, "a-01", "10.20.0.12"));
+}
+
 #define WITH(test) cmocka_unit_test_setup_teardown(test, start, end_world)
 
 int main(void)
@@ -137,6 +148,7 @@ int main(void)
 		WITH(a_daemon_that_takes_the_list_is_not_restarted),
 		WITH(a_deaf_daemon_is_restarted_when_no_job_runs),
 		WITH(a_deaf_daemon_is_left_alone_while_a_job_runs),
+		WITH(a_deaf_daemon_is_left_alone_when_nvidia_smi_fails),
 	};
 
 	keep_memory();

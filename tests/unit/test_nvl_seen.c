@@ -182,6 +182,45 @@ static void a_reader_that_takes_no_notes_keeps_nothing(void **state)
 	assert_null(note_of(f, "r1"));
 }
 
+static struct rk_plane_check controller(struct fixture *f, int class)
+{
+	struct rk_plane_check *checks;
+	size_t n;
+
+	assert_int_equal(rk_nvlink_verify(&f->world, "r1", false, f->arena, &checks, &n, NULL), class);
+	assert_string_equal(checks[0].object, "r1");
+	return checks[0];
+}
+
+/* Told once: from then on it is where it is. */
+static void a_controller_that_moved_is_named_with_where_it_was(void **state)
+{
+	struct fixture *f = *state;
+
+	OK(rk_store_note_nvl_controller(f->world.store, "r1", "admin@elsewhere", err));
+	struct rk_plane_check c = controller(f, 0);
+	assert_string_equal(c.verdict, "pass");
+	assert_non_null(strstr(c.message, "the controller moved here from admin@elsewhere, where it was last seen at "));
+	assert_null(controller(f, 0).message);
+}
+
+/* Its switch does not answer, or says that it does not work: where it was last is what there is to go by. */
+static void a_controller_that_is_down_is_named_with_where_it_was(void **state)
+{
+	static const struct { const char *fault; int class; const char *verdict; } rows[] = {
+		{ "nvl.list@r1=hang", RK_UNREACHABLE, "unknown" }, { "nvl.health@r1=hang", RK_UNREACHABLE, "unknown" } };
+	struct fixture *f = *state;
+
+	OK(rk_store_note_nvl_controller(f->world.store, "r1", "admin@elsewhere", err));
+	for (size_t i = 0; i < RK_ARRAY_SIZE(rows); i++) {
+		OK(rk_sim_fault_add(f->world.sim, rows[i].fault, err));
+		struct rk_plane_check c = controller(f, rows[i].class);
+		assert_string_equal(c.verdict, rows[i].verdict);
+		assert_non_null(strstr(c.message, "no answer in time; the controller was last seen on admin@elsewhere at "));
+		rk_sim_fault_clear(f->world.sim);
+	}
+}
+
 /* Another partition of the same name was never read. */
 static void what_was_read_of_an_earlier_partition_is_forgotten(void **state)
 {
@@ -239,6 +278,8 @@ int main(void)
 		WITH(what_was_read_is_kept_with_its_age),
 		WITH(a_switch_that_does_not_answer_leaves_the_old_reading),
 		WITH(a_reader_that_takes_no_notes_keeps_nothing),
+		WITH(a_controller_that_moved_is_named_with_where_it_was),
+		WITH(a_controller_that_is_down_is_named_with_where_it_was),
 		WITH(what_was_read_of_an_earlier_partition_is_forgotten),
 		WITH(an_operation_that_is_not_over_shows_what_it_has_done),
 	};
