@@ -243,6 +243,11 @@ static int hold(struct rk_world *world, const struct rk_change *change, int64_t 
 	return rc;
 }
 
+static const char *command_of(const char *cluster, struct rk_arena *arena)
+{
+	return cluster ? rk_arena_printf(arena, "drift cluster %s --fix", cluster) : "drift --fix";
+}
+
 static int plan_fix(struct rk_world *world, const char *cluster, struct fixer *x, struct rk_arena *arena, struct rk_err *err)
 {
 	RK_CLEANUP_ERR struct rk_err why = RK_ERR_INIT;
@@ -262,7 +267,7 @@ static int plan_fix(struct rk_world *world, const char *cluster, struct fixer *x
 		.trays = rk_arena_array(arena, site->n_trays, sizeof(bool)), .returns = rk_arena_array(arena, site->n_trays, sizeof(int)),
 		.left = rk_arena_array(arena, n, sizeof(*x->left)),
 	};
-	x->plan = rk_plan_new(cluster ? rk_arena_printf(arena, "drift cluster %s --fix", cluster) : "drift --fix");
+	x->plan = rk_plan_new(command_of(cluster, arena));
 	for (size_t w = 0; w < RK_ARRAY_SIZE(ways); w++)
 		for (size_t i = 0; i < n; i++)
 			plan_way(x, rows, i, &ways[w]);
@@ -287,11 +292,18 @@ int rk_drift_fix_plan(struct rk_world *world, const char *cluster, struct rk_are
 int rk_drift_fix(struct rk_world *world, const char *cluster, struct rk_arena *arena, int64_t *ret_op, struct rk_drift_left **ret_left, size_t *ret_n_left,
 		 struct rk_err *err)
 {
+	RK_CLEANUP_ERR struct rk_err earlier = RK_ERR_INIT;
 	struct fixer x;
-	int rc = plan_fix(world, cluster, &x, arena, err);
 
-	*ret_op = 0;
 	*ret_n_left = 0;
+	/* One that its process left holds what it was about. Whatever became of it, what is now is looked at next. */
+	int rc = rk_op_again(world, command_of(cluster, arena), NULL, ret_op, &earlier);
+	if (rc == RK_CONFLICT || rc == RK_CANCELLED) {
+		if (err)
+			rk_err_move(err, &earlier);
+		return rc;
+	}
+	rc = plan_fix(world, cluster, &x, arena, err);
 	if (rc)
 		return rc;
 	*ret_left = x.left;

@@ -116,5 +116,8 @@ struct rk_change {
 /* Journals against the snapshot's revision, then runs; under --no-wait hands it to a detached process instead. RK_CONFLICT: the store moved
  * on, nothing was written, plan again. Inside a bundle (provision/bundle.h) it becomes a part of that, and nothing runs yet. */
 int rk_change_run(struct rk_world *world, const struct rk_change *change, int64_t *ret_op, struct rk_err *err);
+/* One of the same command that its process left unfinished is gone on with: *ret_op is it, and the result that of rk_op_resume; 0: there is none. So a
+ * command of independent steps that is given again ends what it began. target: `command` is how the command begins, and one of its steps is on this. */
+int rk_op_again(struct rk_world *world, const char *command, const char *target, int64_t *ret_op, struct rk_err *err);
 /* To a detached process, whose business it is from here on. */
 int rk_op_hand_over(struct rk_world *world, int64_t op, struct rk_err *err);

@@ -29,6 +29,36 @@ int rk_op_hand_over(struct rk_world *world, int64_t op, struct rk_err *err)
 	return RK_PARTIAL;
 }
 
+static int is_on(struct rk_world *world, int64_t op, const char *target, struct rk_arena *arena, bool *ret, struct rk_err *err)
+{
+	struct rk_step_row *steps;
+	size_t n = 0;
+	int rc = rk_store_step_list(world->store, op, arena, &steps, &n, err);
+
+	*ret = false;
+	for (size_t i = 0; !rc && i < n; i++)
+		*ret |= rk_streq(steps[i].target, target);
+	return rc;
+}
+
+int rk_op_again(struct rk_world *world, const char *command, const char *target, int64_t *ret_op, struct rk_err *err)
+{
+	struct rk_arena *arena RK_CLEANUP_ARENA = rk_arena_new();
+	struct rk_op_row *rows;
+	size_t n = 0;
+	int rc = rk_store_op_open(world->store, INT64_MAX, arena, &rows, &n, err);
+
+	*ret_op = 0;
+	for (size_t i = 0; !rc && !*ret_op && i < n; i++) {
+		bool same = target ? rk_starts_with(rows[i].command, command) : rk_streq(rows[i].command, command);
+		if (same && target)
+			rc = is_on(world, rows[i].id, target, arena, &same, err);
+		if (same)
+			*ret_op = rows[i].id;
+	}
+	return rc || !*ret_op ? rc : rk_op_resume(world, *ret_op, err);
+}
+
 int rk_change_run(struct rk_world *world, const struct rk_change *c, int64_t *ret_op, struct rk_err *err)
 {
 	bool hand_over = !world->wait && world->detach;

@@ -5,6 +5,8 @@
 /* Trays that were given up come back: what was left on them goes, their drives are erased, their GPUs are with the free ones again, and only
  * then the mark goes. */
 
+#define COMMAND "tray uncordon "
+
 static const char *gpus_params(const struct rk_site *site, int tray, struct rk_arena *arena)
 {
 	struct rk_str out RK_CLEANUP_STR = RK_STR_INIT;
@@ -53,29 +55,49 @@ static int lease_trays(struct rk_world *world, const struct rk_change *change, i
 	return rc;
 }
 
+/* An earlier restore of one of them that its process left unfinished. */
+static int finish_earlier(struct rk_world *world, const int *items, size_t n, int64_t *ret_op, struct rk_err *err)
+{
+	struct rk_arena *arena RK_CLEANUP_ARENA = rk_arena_new();
+	const char **names = rk_arena_array(arena, n, sizeof(*names));
+	int rc = 0;
+
+	/* By name: the snapshot is another one after the first of them. */
+	for (size_t i = 0; i < n; i++)
+		names[i] = rk_arena_strdup(arena, world->site->trays[items[i]].name);
+	for (size_t i = 0; !rc && i < n; i++) {
+		int64_t op;
+		rc = rk_op_again(world, COMMAND, names[i], &op, err);
+		if (op)
+			*ret_op = op;
+	}
+	return rc;
+}
+
 int rk_tray_restore(struct rk_world *world, const int *items, size_t n, int64_t *ret_op, struct rk_err *err)
 {
 	struct rk_arena *arena RK_CLEANUP_ARENA = rk_arena_new();
-	const struct rk_site *site = world->site;
 	const char **names = rk_arena_array(arena, n, sizeof(*names));
 	int *bad = rk_arena_array(arena, n, sizeof(*bad));
 	struct trays trays = { bad, 0 };
 
 	*ret_op = 0;
-	for (size_t i = 0; i < n; i++) {
+	int rc = finish_earlier(world, items, n, ret_op, err);
+	const struct rk_site *site = world->site;
+	for (size_t i = 0; !rc && i < n; i++) {
 		if (!site->trays[items[i]].faulty || site->trays[items[i]].vm != RK_NONE)
 			continue;
 		names[trays.n] = site->trays[items[i]].name;
 		bad[trays.n++] = items[i];
 	}
 	if (!trays.n)
-		return 0;
-	struct rk_plan *plan = rk_plan_new(rk_arena_printf(arena, "tray uncordon %s", rk_nodeset_fold(arena, names, trays.n)));
+		return rc;
+	struct rk_plan *plan = rk_plan_new(rk_arena_printf(arena, COMMAND "%s", rk_nodeset_fold(arena, names, trays.n)));
 	for (size_t i = 0; i < trays.n; i++)
 		add_tray(plan, site, bad[i], arena);
 	const struct rk_change change = { .type = "tray.restore", .purpose = "restore", .plan = plan, .params = "{\"type\":\"tray.restore\"}", .reserve = lease_trays,
 					  .data = &trays };
-	int rc = rk_change_run(world, &change, ret_op, err);
+	rc = rk_change_run(world, &change, ret_op, err);
 	rk_plan_free(plan);
 	return rc;
 }

@@ -99,17 +99,24 @@ static int find_already(struct rk_world *world, const struct rk_power_request *q
 	return rc;
 }
 
+static const char *command_of(const struct rk_site *site, const struct rk_power_request *q, struct rk_arena *arena)
+{
+	const char **vms = rk_arena_array(arena, q->n, sizeof(*vms));
+
+	for (size_t i = 0; i < q->n; i++)
+		vms[i] = site->vms[q->vms[i]].name;
+	return rk_arena_printf(arena, "vm %s %s", q->verb, rk_nodeset_fold(arena, vms, q->n));
+}
+
 int rk_vm_power_plan(struct rk_world *world, const struct rk_power_request *q, struct rk_arena *arena, struct rk_plan **ret, struct rk_err *err)
 {
 	const struct rk_site *site = world->site;
-	const char **vms = rk_arena_array(arena, q->n, sizeof(*vms));
 	bool *already = q->already ? q->already : rk_arena_array(arena, q->n, sizeof(*already));
 
 	for (size_t i = 0; i < q->n; i++) {
 		const struct rk_cluster *c = &site->clusters[site->vms[q->vms[i]].cluster];
-		vms[i] = site->vms[q->vms[i]].name;
 		if (c->op) {
-			rk_err_set(err, RK_CONFLICT, "VM \"%s\": its cluster is held by operation %lld", vms[i], (long long)c->op);
+			rk_err_set(err, RK_CONFLICT, "VM \"%s\": its cluster is held by operation %lld", site->vms[q->vms[i]].name, (long long)c->op);
 			rk_err_hint(err, "racksh op show %lld", (long long)c->op);
 			return RK_CONFLICT;
 		}
@@ -117,14 +124,15 @@ int rk_vm_power_plan(struct rk_world *world, const struct rk_power_request *q, s
 	int rc = find_already(world, q, arena, already, err);
 	if (rc)
 		return rc;
-	*ret = rk_plan_new(rk_arena_printf(arena, "vm %s %s", q->verb, rk_nodeset_fold(arena, vms, q->n)));
+	*ret = rk_plan_new(command_of(site, q, arena));
 	for (size_t i = 0; !rc && i < q->n; i++) {
+		const char *vm = site->vms[q->vms[i]].name;
 		if (already[i])
 			continue;
-		int seen = q->on ? rk_add_vm_step(*ret, "vm.devices", vms[i], NULL, NULL, 0) : 0;
-		int at = q->off ? rk_add_halt(*ret, vms[i], q->grace_s, q->hard, &seen, q->on) : seen;
+		int seen = q->on ? rk_add_vm_step(*ret, "vm.devices", vm, NULL, NULL, 0) : 0;
+		int at = q->off ? rk_add_halt(*ret, vm, q->grace_s, q->hard, &seen, q->on) : seen;
 		if (q->on)
-			rc = add_seal(world, *ret, vms[i], rk_add_boot(*ret, site, q->vms[i], &at, 1, arena), err);
+			rc = add_seal(world, *ret, vm, rk_add_boot(*ret, site, q->vms[i], &at, 1, arena), err);
 	}
 	return rc;
 }
@@ -175,9 +183,11 @@ int rk_vm_power(struct rk_world *world, const struct rk_power_request *q, int64_
 {
 	struct rk_arena *arena RK_CLEANUP_ARENA = rk_arena_new();
 	struct rk_plan *plan = NULL;
-	int rc = rk_vm_power_plan(world, q, arena, &plan, err);
+	int rc = rk_op_again(world, command_of(world->site, q, arena), NULL, ret_op, err);
 
-	*ret_op = 0;
+	if (rc || *ret_op)
+		return rc;
+	rc = rk_vm_power_plan(world, q, arena, &plan, err);
 	if (rc)
 		return rc;
 	const struct rk_change change = { .type = "vm.power", .purpose = q->verb, .plan = plan, .params = "{\"type\":\"vm.power\"}", .reserve = lease_clusters, .data = q };

@@ -62,6 +62,47 @@ static int act_delete(struct rk_world *world, struct rk_arena *arena, int64_t *o
 	return rk_cluster_delete(world, "a", op, err);
 }
 
+static int act_stop(struct rk_world *world, struct rk_arena *arena, int64_t *op, struct rk_err *err)
+{
+	int *vms;
+	size_t n;
+	int rc = rk_select_vms(world->site, "@cluster:a", NULL, arena, &vms, &n, err);
+	const struct rk_power_request q = { .verb = "stop", .off = true, .vms = vms, .n = n, .grace_s = 30 };
+
+	return rc ? rc : rk_vm_power(world, &q, op, err);
+}
+
+static int act_rename(struct rk_world *world, struct rk_arena *arena, int64_t *op, struct rk_err *err)
+{
+	(void)arena;
+	return rk_cluster_rename(world, "a", "z", op, err);
+}
+
+/* A tray that was given up, and comes back. */
+static int act_restore(struct rk_world *world, struct rk_arena *arena, int64_t *op, struct rk_err *err)
+{
+	int tray = (int)world->site->n_trays - 1;
+	int rc = rk_store_set_tray_faulty(world->store, world->site->trays[tray].name, "fan", err);
+
+	(void)arena;
+	if (!rc)
+		rc = rk_world_refresh(world, err);
+	return rc ? rc : rk_tray_restore(world, &tray, 1, op, err);
+}
+
+/* A GPU that somebody took out of its partition comes back into it. */
+static int act_fix(struct rk_world *world, struct rk_arena *arena, int64_t *op, struct rk_err *err)
+{
+	const struct rk_nvl_partition *part = &world->site->nvl_partitions[0];
+	const struct rk_tray *tray = &world->site->trays[world->site->vms[0].tray];
+	struct rk_drift_left *left;
+	size_t n;
+	int rc = world->nvl->ops->drop(world->nvl, part->rack, part->id, world->site->gpus[tray->first_gpu].fabric_guid, err);
+
+	rk_clock_sleep_ms(world->env.clock, 10000);
+	return rc ? rc : rk_drift_fix(world, NULL, arena, op, &left, &n, err);
+}
+
 static int change_in_bundle(struct rk_bundle *bundle, struct rk_world *world, struct rk_arena *arena, int part, struct rk_err *err)
 {
 	int64_t op;
@@ -122,6 +163,14 @@ static const struct scenario scenarios[] = {
 	{ "commit of a delete and a create", 2, 1, 1, false, act_exchange, NULL },
 	{ "create where the network gives ids", 0, 2, 0, false, act_create, NMXM },
 	{ "delete to partitions of trays", 2, 0, 0, false, act_delete, NMXM ",\"release\":\"tray\"" },
+};
+
+/* Each step stands alone, or nothing outside the store changes: there is nothing to take back. */
+static const struct scenario one_way[] = {
+	{ "vm stop", 3, 3, 0, false, act_stop, NULL },
+	{ "rename", 2, 2, 0, false, act_rename, NULL },
+	{ "tray restore", 2, 2, 0, false, act_restore, NULL },
+	{ "drift fix", 2, 2, 0, false, act_fix, NULL },
 };
 
 static void use_nvlink(const struct scenario *s)
@@ -447,11 +496,55 @@ static void the_process_may_die_at_any_call_and_during_recovery(void **state)
 	assert_int_equal(rmdir(folder), 0);
 }
 
+/* Whoever gives the same command again has what it is for, wherever it was cut off. */
+static void again_after_each_death(const struct scenario *s, const char *folder)
+{
+	static const char *const modes[] = { "kill", "crash" };
+	struct crash c = { .s = s };
+	long stride = full_sweep() ? 1 : 2;
+	struct fixture f;
+	int64_t op;
+
+	snprintf(c.start, sizeof(c.start), "%s/start", folder);
+	snprintf(c.died, sizeof(c.died), "%s/died", folder);
+	c.before = text_before(s, c.start);
+	for (bool died = true; died; c.runs++) {
+		assert_true(copy_state(c.start, c.died));
+		died = child_dies(s, c.died, ACT, 1 + c.runs * stride, modes[c.runs % 2]);
+		open_world(&f, c.died, RACKS, TRAYS);
+		for (int i = 0; i < 2 && s->vms_after; i++)
+			OK(s->act(&f.world, f.arena, &op, err));
+		if (!s->vms_after && f.world.site->n_clusters)
+			OK(s->act(&f.world, f.arena, &op, err));
+		assert_done(&f, s);
+		close_world(&f);
+	}
+	print_message("%s: given again after each of %ld deaths\n", s->name, c.runs - 1);
+	remove_state(c.start);
+	remove_state(c.died);
+	free(c.before);
+}
+
+static void the_same_command_again_ends_what_a_death_cut_off(void **state)
+{
+	char folder[256];
+
+	(void)state;
+	make_folder(folder, sizeof(folder));
+	for (size_t i = 0; i < RK_ARRAY_SIZE(scenarios); i++)
+		if (!scenarios[i].required && !scenarios[i].clusters && !scenarios[i].nvlink)
+			again_after_each_death(&scenarios[i], folder);
+	for (size_t i = 0; i < RK_ARRAY_SIZE(one_way); i++)
+		again_after_each_death(&one_way[i], folder);
+	assert_int_equal(rmdir(folder), 0);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(any_one_call_may_fail),
 		cmocka_unit_test(the_process_may_die_at_any_call_and_during_recovery),
+		cmocka_unit_test(the_same_command_again_ends_what_a_death_cut_off),
 	};
 
 	keep_memory();
