@@ -217,8 +217,9 @@ static void plan_way(struct fixer *x, const struct rk_drift *rows, size_t i, con
 	if (!rk_streq(d->status, "drifted") || !rk_streq(d->plane, way->plane) || !rk_streq(d->field, way->field) || d->stray != way->stray || seen_before(rows, i))
 		return;
 	const char *why = d->refused ? d->refused : way->back(x, d);
+	/* By name: the snapshot is another one when the fix is over. */
 	if (why)
-		x->left[x->n_left++] = (struct rk_drift_left){ d->plane, d->object, why };
+		x->left[x->n_left++] = (struct rk_drift_left){ d->plane, rk_arena_strdup(x->arena, d->object), rk_arena_strdup(x->arena, why) };
 }
 
 /* Clusters are held; trays that are emptied are out of service until they were erased. */
