@@ -119,7 +119,7 @@ bench: packages
 	$(MAKE) all bench-all
 	RACKSH=$(BUILD)/racksh tests/bench/run.sh $(BUILD) $(ONLY)
 
-# Garbage for every parser, SECONDS each (libFuzzer, so clang).
+# Garbage for every parser, SECONDS or RUNS (executions) each (libFuzzer, so clang). ONLY="name name": these alone.
 fuzz: packages
 	$(MAKE) SAN=fuzz CC="$(FUZZ_CC)" fuzz-all
 	tests/fuzz/run.sh build-san-fuzz $(SECONDS)

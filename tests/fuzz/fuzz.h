@@ -9,19 +9,16 @@
 #include "cli/words.h"
 #include "inventory/base/json.h"
 #include "inventory/base/nodeset.h"
-#include "inventory/base/str.h"
 #include "inventory/site_file.h"
 #include "inventory/topology.h"
-#include "inventory/base/clock.h"
 #include "provision/drivers/bmc_redfish.h"
-#include "provision/drivers/nvos_parse.h"
 #include "provision/drivers/partitions_file.h"
 #include "provision/health/health.h"
+#include "provision/health/own.h"
 #include "provision/known_hosts.h"
 #include "provision/simulate.h"
-#include "provision/ssh.h"
+#include "tests/fuzz/fuzz_remote.h"
 #include "vmspec/image_file.h"
-#include "vmspec/vmspec.h"
 
 /* What a parser hands on must be fit for rules, JSON and terminals. */
 static inline void rk_fuzz_check_metrics(const struct rk_metrics *m)
@@ -33,6 +30,28 @@ static inline void rk_fuzz_check_metrics(const struct rk_metrics *m)
 		if (x->type == RK_METRIC_NUMBER ? !isfinite(x->number) : !x->text || rk_utf8_valid(x->text, strlen(x->text)) != strlen(x->text))
 			abort();
 	}
+}
+
+/* A collector of a site: the first byte chooses the parser, the second the exit status. */
+static inline void rk_fuzz_own(const uint8_t *data, size_t size)
+{
+	static const char *const parsers[] = { "json", "table", "number" }, *const statuses[] = { "0", "1", "timeout", NULL };
+	struct rk_own_metric metrics[] = { { "llm.tps", "runs/*/tps" }, { "llm.ttft", "runs/0/ttft_ms" }, { "llm.rank", "rank" } };
+	RK_CLEANUP_ARENA struct rk_arena *arena = rk_arena_new();
+	struct rk_metrics m = { .arena = arena };
+
+	if (size < 2)
+		return;
+	const char *parse = parsers[data[0] % RK_ARRAY_SIZE(parsers)];
+	bool table = rk_streq(parse, "table");
+	if (table)
+		metrics[0].where = "tps", metrics[1].where = "ttft_ms";
+	const struct rk_own_collector own = { .base = { .name = "llm" }, .parse = parse, .metrics = metrics, .n_metrics = rk_streq(parse, "number") ? 1 : table ? 3 : 2 };
+	char *text RK_CLEANUP_FREE = rk_xmalloc(size - 1); /* no NUL behind it that a parser could lean on */
+	memcpy(text, data + 2, size - 2);
+	const struct rk_evidence e = { "llm", text, size - 2, "", 0, statuses[data[1] & 3] };
+	rk_own_parse(&own, &e, &m);
+	rk_fuzz_check_metrics(&m);
 }
 
 /* The first byte chooses the exit status and whether the text came on stderr. */
@@ -54,15 +73,6 @@ static inline void rk_fuzz_collector(const char *collector, const uint8_t *data,
 	}
 	rk_collector_find(collector)->parse(&e, &m);
 	rk_fuzz_check_metrics(&m);
-}
-
-static inline char *rk_fuzz_text(const uint8_t *data, size_t size)
-{
-	char *text = rk_xmalloc(size + 1);
-
-	memcpy(text, data, size);
-	text[size] = '\0';
-	return text;
 }
 
 static inline void rk_fuzz_json(const uint8_t *data, size_t size)
@@ -176,20 +186,6 @@ static inline void rk_fuzz_partitions(const uint8_t *data, size_t size)
 	(void)rk_partitions_parse("fuzz", (const char *)data, size, arena, &parts, NULL);
 }
 
-static inline void rk_fuzz_nvos(const uint8_t *data, size_t size)
-{
-	RK_CLEANUP_ARENA struct rk_arena *arena = rk_arena_new();
-	char *text RK_CLEANUP_FREE = rk_fuzz_text(data, size);
-	struct rk_nvos_row *rows;
-	struct rk_nvl_live live = { 0 };
-	size_t n;
-
-	(void)rk_nvos_list(text, arena, &rows, &n, NULL);
-	(void)rk_nvos_members(text, -1, arena, &live, NULL);
-	(void)rk_nvos_cluster(text, NULL);
-	(void)rk_nvos_apps(text, NULL);
-}
-
 static inline void rk_fuzz_known_hosts(const uint8_t *data, size_t size)
 {
 	RK_CLEANUP_ARENA struct rk_arena *arena = rk_arena_new();
@@ -223,7 +219,10 @@ static inline void rk_fuzz_ssh_target(const uint8_t *data, size_t size)
 	struct rk_ssh_target target = { 0 };
 	struct rk_str quoted RK_CLEANUP_STR = RK_STR_INIT;
 
+	struct rk_ssh_target hops[RK_SSH_HOPS_MAX] = { 0 };
+	size_t n;
 	(void)rk_ssh_parse(text, arena, &target, NULL);
+	(void)rk_ssh_parse_jump(text, arena, hops, &n, NULL);
 	rk_shell_quote(&quoted, text);
 }
 
@@ -289,7 +288,9 @@ static const struct rk_fuzz_entry rk_fuzz_entries[] __attribute__((unused)) = {
 	{ "json", rk_fuzz_json }, { "nodeset", rk_fuzz_nodeset }, { "site", rk_fuzz_site }, { "ibnetdiscover", rk_fuzz_ibnetdiscover },
 	{ "partitions", rk_fuzz_partitions }, { "nvos", rk_fuzz_nvos }, { "known_hosts", rk_fuzz_known_hosts }, { "words", rk_fuzz_words },
 	{ "ssh_target", rk_fuzz_ssh_target }, { "spec", rk_fuzz_spec }, { "image", rk_fuzz_image }, { "domain", rk_fuzz_domain },
-	{ "time", rk_fuzz_time }, { "requests", rk_fuzz_requests }, { "redfish", rk_fuzz_redfish },
+	{ "time", rk_fuzz_time }, { "requests", rk_fuzz_requests }, { "redfish", rk_fuzz_redfish }, { "own", rk_fuzz_own }, { "nmxm", rk_fuzz_nmxm },
+	{ "ufm", rk_fuzz_ufm }, { "rest", rk_fuzz_rest }, { "discover", rk_fuzz_discover }, { "libvirt", rk_fuzz_libvirt }, { "answer", rk_fuzz_answer },
+	{ "counters", rk_fuzz_counters }, { "kept", rk_fuzz_kept }, { "fabric", rk_fuzz_fabric }, { "tables", rk_fuzz_tables }, { "switch", rk_fuzz_switch },
 };
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);

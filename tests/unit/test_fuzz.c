@@ -5,6 +5,7 @@
 #include <stddef.h>
 #include <stdint.h>
 #include <stdio.h>
+#include <unistd.h>
 
 #include <cmocka.h>
 
@@ -178,9 +179,37 @@ static void other_readers_survive_seeds_and_mutations(void **state)
 		run(&rk_fuzz_entries[i], rk_fuzz_entries[i].name);
 }
 
+/* A reader that make fuzz would leave out, or that would begin with nothing. */
+static void check_reader(const char *name, bool collector)
+{
+	static struct seeds seeds;
+	char path[512];
+
+	snprintf(path, sizeof(path), "tests/fuzz/fuzz_%s.c", name);
+	if (access(path, R_OK) != 0)
+		fail_msg("no %s", path);
+	load_seeds(&seeds, name, collector);
+	if (seeds.n < 2) /* one is the empty text */
+		fail_msg("no seed for %s", name);
+	free_seeds(&seeds);
+}
+
+static void every_reader_has_its_program_and_seeds(void **state)
+{
+	size_t n;
+	const struct rk_collector *all = rk_collectors(&n);
+
+	(void)state;
+	for (size_t i = 0; i < n; i++)
+		check_reader(all[i].name, true);
+	for (size_t i = 0; i < RK_ARRAY_SIZE(rk_fuzz_entries); i++)
+		check_reader(rk_fuzz_entries[i].name, false);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(every_reader_has_its_program_and_seeds),
 		cmocka_unit_test(collectors_survive_seeds_and_mutations),
 		cmocka_unit_test(other_readers_survive_seeds_and_mutations),
 	};
