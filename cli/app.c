@@ -534,6 +534,14 @@ static void keep_result(struct rk_app *app, struct rk_out *out)
 	app->have_last = true;
 }
 
+void rk_app_tell_twin(const struct rk_parsed *p)
+{
+	const struct rk_globals *g = &p->globals;
+
+	if (g->sim && !g->sim_state && p->command && changes_something(p) && !g->dry_run && !g->quiet && g->format != RK_FORMAT_JSON)
+		fputs("note: this twin ends with this command; --sim-state FILE keeps one for the next\n", stderr);
+}
+
 int rk_app_run(struct rk_app *app, const struct rk_parsed *p, const char *place)
 {
 	RK_CLEANUP_ERR struct rk_err err = RK_ERR_INIT;

@@ -40,6 +40,7 @@ static void overview(struct rk_str *out)
 			"  racksh cluster plan SPEC.json            where a cluster would go and why (man racksh-cluster)\n"
 			"  racksh cluster create SPEC.json          make it; then validate cluster NAME, isolation verify\n"
 			"  racksh rehearse FILE                     try a batch of commands on a twin of this site\n"
+			"Files to start from are in share/doc/racksh/examples, in the sources in tests/examples.\n"
 			"Alone on a terminal, racksh is a shell: TAB completes, ? tells what can come next.\n\nCommands:\n");
 	for (const struct rk_noun *const *n = rk_nouns; *n; n++)
 		rk_str_addf(out, "  %-11s %s\n", (*n)->name, (*n)->summary);
@@ -105,6 +106,49 @@ static int no_verb(const struct rk_noun *noun, const char *verb, struct rk_err *
 	return RK_NOT_FOUND;
 }
 
+/* What people ask for that is no command, and where it is told. */
+static const struct {
+	const char *words, *page;
+} topics[] = {
+	{ " sim twin faults fault sim-fault sim-state simulation ", "racksh-fabric(7)" },
+	{ " batch batches script scripts variables ", "racksh-batch(5)" },
+	{ " spec specs cluster-spec ", "racksh-cluster(5)" },
+	{ " site-file sitefile ", "racksh-site(5)" },
+	{ " profiles checks ", "racksh-profile(5)" },
+	{ " selection selections nodeset nodesets groups sel options exit codes ", "racksh(1)" },
+	{ " shell keys prompt ", "racksh-shell(1)" },
+};
+
+static const char *page_about(const char *name)
+{
+	char *word RK_CLEANUP_FREE = rk_xasprintf(" %s ", name);
+
+	for (size_t i = 0; i < RK_ARRAY_SIZE(topics); i++)
+		if (strstr(topics[i].words, word))
+			return topics[i].page;
+	return NULL;
+}
+
+static int no_noun(const char *name, struct rk_err *err)
+{
+	const char *names[96], *page = page_about(name);
+	size_t n = 0;
+
+	for (const struct rk_noun *const *noun = rk_nouns; *noun && n < RK_ARRAY_SIZE(names); noun++)
+		names[n++] = (*noun)->name;
+	for (const struct rk_noun *const *noun = rk_shell_words; *noun && n < RK_ARRAY_SIZE(names); noun++)
+		names[n++] = (*noun)->name;
+	const char *near = rk_near_name(name, names, n);
+	rk_err_set(err, RK_NOT_FOUND, "no command \"%s\"", name);
+	if (page)
+		rk_err_hint(err, "%s tells of that", page);
+	else if (near)
+		rk_err_hint(err, "did you mean \"%s\"?", near);
+	else
+		rk_err_hint(err, "racksh help lists the commands");
+	return RK_NOT_FOUND;
+}
+
 int rk_help(const char *name, const char *verb, struct rk_str *out, struct rk_err *err)
 {
 	if (!name) {
@@ -112,11 +156,8 @@ int rk_help(const char *name, const char *verb, struct rk_str *out, struct rk_er
 		return 0;
 	}
 	const struct rk_noun *noun = rk_noun_find(name);
-	if (!noun) {
-		rk_err_set(err, RK_NOT_FOUND, "no command \"%s\"", name);
-		rk_err_hint(err, "racksh help");
-		return RK_NOT_FOUND;
-	}
+	if (!noun)
+		return no_noun(name, err);
 	for (size_t i = 0; i < noun->n; i++)
 		if (rk_streq(noun->commands[i].verb, verb) && (verb || noun->n == 1)) {
 			one_command(&noun->commands[i], out);

@@ -55,6 +55,15 @@ static void bound_heaps(void)
 	mallopt(M_ARENA_MAX, processors > 2 ? (int)processors * 2 : 4);
 }
 
+static int run_one(struct rk_app *app, const struct rk_parsed *p)
+{
+	int rc = rk_app_run(app, p, "");
+
+	if (!rc)
+		rk_app_tell_twin(p);
+	return rc;
+}
+
 int main(int argc, char **argv)
 {
 	RK_CLEANUP_ERR struct rk_err err = RK_ERR_INIT;
@@ -82,7 +91,7 @@ int main(int argc, char **argv)
 	else if (parsed.globals.version)
 		printf("racksh %s\n", RK_VERSION);
 	else if (parsed.noun || parsed.globals.help)
-		rc = rk_app_run(&app, &parsed, "");
+		rc = run_one(&app, &parsed);
 	else if (parsed.globals.command)
 		rc = rk_app_batch(&app, "-c", parsed.globals.command, true);
 	else if (parsed.globals.file || !isatty(STDIN_FILENO))

@@ -150,14 +150,17 @@ static int set_global(struct parser *p, const struct rk_globaldef *g, const char
 }
 
 /* The value of an option: behind '=', or the next word. */
-static int option_value(struct parser *p, const char *shown, const char *equal, const char **ret)
+static int option_value(struct parser *p, const char *shown, const char *help, const char *equal, const char **ret)
 {
 	if (equal) {
 		*ret = equal + 1;
 		return 0;
 	}
-	if (p->at >= p->n)
-		return rk_err_set(p->err, RK_INVALID, "%s needs a value", shown);
+	if (p->at >= p->n) {
+		rk_err_set(p->err, RK_INVALID, "%s needs a value", shown);
+		rk_err_hint(p->err, "%s", help);
+		return RK_INVALID;
+	}
 	*ret = p->words[p->at++];
 	return 0;
 }
@@ -228,7 +231,7 @@ static int take_own(struct parser *p, size_t i, const char *equal)
 	int rc = 0;
 
 	if (o->type != RK_ARG_NONE)
-		rc = option_value(p, shown, equal, &value);
+		rc = option_value(p, shown, o->help, equal, &value);
 	else if (equal)
 		rc = rk_err_set(p->err, RK_INVALID, "%s takes no value", shown);
 	if (!rc)
@@ -271,7 +274,7 @@ static int global_option(struct parser *p, const struct rk_globaldef *g, const c
 	if (g->value && g->value[0] == '[')
 		value = equal ? equal + 1 : NULL;
 	else if (g->value)
-		rc = option_value(p, word, equal, &value);
+		rc = option_value(p, word, g->help, equal, &value);
 	else if (equal)
 		rc = rk_err_set(p->err, RK_INVALID, "--%s takes no value", g->name);
 	return rc ? rc : set_global(p, g, value);
@@ -362,6 +365,12 @@ static int take_noun(struct parser *p, const char *word)
 	}
 	if (verb_first(p, word))
 		return RK_INVALID;
+	for (const struct rk_globaldef *g = rk_global_options; g->name; g++)
+		if (strcmp(g->name, word) == 0) {
+			rk_err_set(p->err, RK_INVALID, "unknown command \"%s\"", word);
+			rk_err_hint(p->err, "did you mean --%s?", word);
+			return RK_INVALID;
+		}
 	for (const struct rk_noun *const *noun = rk_nouns; *noun && n < RK_ARRAY_SIZE(names); noun++)
 		names[n++] = (*noun)->name;
 	for (const struct rk_noun *const *noun = rk_shell_words; *noun && n < RK_ARRAY_SIZE(names); noun++)
@@ -432,6 +441,16 @@ static int take_word(struct parser *p, const char *word)
 	return rc;
 }
 
+static int missing(struct parser *p, const char *dashes, const struct rk_argdef *what)
+{
+	struct rk_str use RK_CLEANUP_STR = RK_STR_INIT;
+
+	rk_synopsis(p->ret->command, &use);
+	rk_err_set(p->err, RK_INVALID, "%s%s is missing: %s", dashes, what->name, what->help);
+	rk_err_hint(p->err, "racksh %s", rk_str_text(&use));
+	return RK_INVALID;
+}
+
 static int check_complete(struct parser *p)
 {
 	const struct rk_command *c = p->ret->command;
@@ -447,16 +466,11 @@ static int check_complete(struct parser *p)
 		return RK_INVALID;
 	}
 	for (size_t i = 0; c->args && c->args[i].name; i++)
-		if (c->args[i].required && !p->ret->values[i]) {
-			struct rk_str use RK_CLEANUP_STR = RK_STR_INIT;
-			rk_synopsis(c, &use);
-			rk_err_set(p->err, RK_INVALID, "%s is missing: %s", c->args[i].name, c->args[i].help);
-			rk_err_hint(p->err, "racksh %s", rk_str_text(&use));
-			return RK_INVALID;
-		}
+		if (c->args[i].required && !p->ret->values[i])
+			return missing(p, "", &c->args[i]);
 	for (size_t i = 0; c->options && c->options[i].name; i++)
 		if (c->options[i].required && !p->ret->option_values[i])
-			return rk_err_set(p->err, RK_INVALID, "--%s is missing: %s", c->options[i].name, c->options[i].help);
+			return missing(p, "--", &c->options[i]);
 	if (p->ret->globals.except && !(c->flags & RK_CMD_SELECTS))
 		return rk_err_set(p->err, RK_INVALID, "\"%s %s\" takes no selection, so -x means nothing", c->noun, c->verb ? c->verb : "");
 	return c->check ? c->check(p->ret, p->err) : 0;

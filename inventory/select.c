@@ -145,7 +145,9 @@ static int no_such(const char *word, const char *name, const char *const *names,
 	const char *near = rk_near_name(name, names, n);
 
 	rk_err_set(err, RK_NOT_FOUND, "no %s \"%s\"", word, name);
-	if (near)
+	if (strcmp(name, "all") == 0)
+		rk_err_hint(err, "did you mean @all?");
+	else if (near)
 		rk_err_hint(err, "did you mean \"%s\"?", near);
 	return RK_NOT_FOUND;
 }

@@ -177,6 +177,8 @@ static void read_site(struct rk_reader *r, const struct rk_jnode *root)
 		rk_diag_at(&r->diags, api, RK_AT_VALUE, "unknown apiVersion \"%s\", this racksh reads \"racksh/v1\"", api->text);
 	if (rk_jstr(kind) && strcmp(kind->text, "Site") != 0)
 		rk_diag_at(&r->diags, kind, RK_AT_VALUE, "kind is \"%s\", a site file has \"Site\"", kind->text);
+	if (rk_streq(rk_jstr(kind), "Cluster"))
+		rk_diag_hint(&r->diags, "a cluster spec is for cluster plan and cluster create");
 	r->site->name = rk_read_name(r, rk_jget(root, "name"), "a site");
 	r->site->region = rk_read_text(r, rk_jget(root, "region"));
 	r->site->versions = rk_read_versions(r, rk_jget(root, "versions"));

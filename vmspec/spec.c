@@ -286,6 +286,8 @@ static void read_spec(struct reader *r, const struct rk_jnode *root)
 		return;
 	expect_text(r, root, "apiVersion", "racksh/v1");
 	expect_text(r, root, "kind", "Cluster");
+	if (rk_streq(rk_jstr(rk_jget(root, "kind")), "Site"))
+		rk_diag_hint(&r->diags, "a site file is for site import and --sim");
 	read_name(r, rk_jget(root, "name"));
 	r->spec->tenant = text_of(r, rk_jget(root, "tenant"));
 	r->spec->image = text_of(r, rk_jget(root, "image"));

@@ -1,5 +1,6 @@
 #include <math.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "cli/cmds/common.h"
 #include "provision/health/report.h"
@@ -78,6 +79,12 @@ static int measure(struct rk_call *call, int cluster, struct rk_report *report, 
 static int run_cluster(struct rk_call *call, struct rk_err *err)
 {
 	const char *format = rk_call_arg(call, "format"), *name = rk_call_arg(call, "C");
+	/* A page on the screen is meant by nobody; > FILE and | TEXT are no terminal. */
+	if (!format && isatty(STDOUT_FILENO)) {
+		rk_err_set(err, RK_INVALID, "the report is a page of HTML, and this is a terminal");
+		rk_err_hint(err, "report cluster %s > FILE.html; validate cluster %s shows the same here", name, name);
+		return RK_INVALID;
+	}
 	const struct rk_report_head head = { rk_arena_printf(call->arena, "cluster %s", name), rk_call_arg(call, "evidence") };
 	struct rk_str text RK_CLEANUP_STR = RK_STR_INIT;
 	struct rk_report report;
@@ -101,7 +108,7 @@ static int run_cluster(struct rk_call *call, struct rk_err *err)
 static const struct rk_command rows[] = {
 	{ .noun = "report", .verb = "cluster", .summary = "write the acceptance report of a cluster to stdout",
 	  .description = "Asks every VM as `validate cluster` does, or judges an evidence folder that was kept, and writes one document: a self-contained page, JSON, or "
-			 "JUnit XML with a suite per rack.",
+			 "JUnit XML with a suite per rack. A page that was not asked for by --format is not written to a terminal.",
 	  .args = RK_ARGS({ .name = "C", .type = RK_ARG_CLUSTER, .required = true, .help = "cluster" }),
 	  .options = RK_ARGS({ .name = "format", .type = RK_ARG_ENUM, .help = "kind of document; html when not given", .values = "html|json|junit" },
 			     { .name = "level", .type = RK_ARG_ENUM, .help = "how much is asked", .values = "quick|standard|deep" },

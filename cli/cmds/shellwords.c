@@ -57,7 +57,7 @@ static int check_use(const struct rk_parsed *p, struct rk_err *err)
 
 	if (noun && rk_context_type(noun) == RK_ARG_NONE) {
 		rk_err_set(err, RK_INVALID, "\"%s\" has no objects to use", noun);
-		rk_err_hint(err, "one of rack, tray, vm, cluster, tenant, size, image, profile, op");
+		rk_err_hint(err, "one of rack, tray, vm, cluster, tenant, size, image, profile, op; alone it ends");
 		return RK_INVALID;
 	}
 	if (noun && !p->values[1])
