@@ -19,6 +19,7 @@ struct runner {
 	int64_t start_ms, op;
 	bool *dark;               /* per rack: its switch trays did not come up */
 	int switched, failed;     /* targets */
+	bool unmarked;            /* the store does not know of all that were switched */
 	const char *stop;         /* why nothing more is switched, or NULL */
 	struct rk_err *err;       /* details gather here */
 };
@@ -87,27 +88,34 @@ static void switch_one(void *ctx, size_t i)
 }
 
 /* Trays that racksh switched off are offline for placement until it switched them on again. */
-static void mark_switched(struct runner *r, const struct rk_power_step *s, const struct rk_err *errors)
+static int write_marks(struct runner *r, const struct rk_power_step *s, const struct rk_err *errors, struct rk_err *err)
 {
 	static const char mark[] = "powered off";
 	const struct rk_site *site = r->bmc->site;
-	RK_CLEANUP_ERR struct rk_err err = RK_ERR_INIT;
-	int rc = s->switches ? RK_CANCELLED : rk_store_begin(r->world->store, -1, &err);
+	int rc = rk_store_begin(r->world->store, -1, err);
 
 	if (rc)
-		return;
+		return rc;
 	for (size_t i = 0; i < s->n && !rc; i++) {
 		const struct rk_tray *t = &site->trays[s->targets[i].tray];
 		bool ours = !t->offline || strcmp(t->offline, mark) == 0;
 		if (!errors[i].rc && ours && s->on != !t->offline)
-			rc = rk_store_set_tray_offline(r->world->store, t->name, s->on ? NULL : mark, &err);
+			rc = rk_store_set_tray_offline(r->world->store, t->name, s->on ? NULL : mark, err);
 	}
-	if (rc)
-		rk_store_rollback(r->world->store);
-	else
-		rc = rk_store_commit(r->world->store, &err);
-	if (rc)
-		rk_err_detail(r->err, "the mark \"%s\" could not be kept: %s", mark, err.message);
+	if (!rc)
+		return rk_store_commit(r->world->store, err);
+	rk_store_rollback(r->world->store);
+	return rc;
+}
+
+static void mark_switched(struct runner *r, const struct rk_power_step *s, const struct rk_err *errors)
+{
+	RK_CLEANUP_ERR struct rk_err err = RK_ERR_INIT;
+
+	if (s->switches || !write_marks(r, s, errors, &err))
+		return;
+	r->unmarked = true;
+	rk_err_detail(r->err, "the mark \"powered off\" of %s could not be kept: %s", r->bmc->site->racks[s->rack].name, err.message);
 }
 
 static void switch_all(struct runner *r, const struct rk_power_step *s, struct rk_power_result *result)
@@ -144,8 +152,9 @@ static void contain(struct runner *r, const struct rk_bmc_target *target, const 
 	const struct rk_hook_fact facts[] = { { "TRAY", name }, { "RACK", site->racks[target->rack].name }, { "LEAK", reading->leak } };
 
 	rk_err_detail(r->err, "%s: leak: %s", name, reading->leak);
-	if (target->tray != RK_NONE)
-		rk_store_set_tray_leak(r->world->store, name, reading->leak, NULL);
+	if (target->tray != RK_NONE && rk_store_set_tray_leak(r->world->store, name, reading->leak, &err))
+		rk_err_detail(r->err, "%s: that it leaks could not be kept: %s", name, err.message);
+	rk_err_clear(&err);
 	rk_hook_run(r->world, "leak", facts, RK_ARRAY_SIZE(facts), NULL);
 	if (reading->power != RK_POWER_OFF && switch_target(r, target, false, true, arena, &err))
 		rk_err_detail(r->err, "%s: could not be forced off: %s", name, err.message);
@@ -277,7 +286,9 @@ static int conclude(const struct runner *r, struct rk_err *err)
 		return rk_err_set(err, RK_UNHEALTHY, "nothing was switched %s: %s", what, r->stop);
 	if (r->stop)
 		return rk_err_set(err, RK_PARTIAL, "stopped after %d trays: %s", r->switched, r->stop);
-	return r->failed ? rk_err_set(err, RK_PARTIAL, "%d trays were not switched %s, %d were", r->failed, what, r->switched) : 0;
+	if (r->failed)
+		return rk_err_set(err, RK_PARTIAL, "%d trays were not switched %s, %d were", r->failed, what, r->switched);
+	return r->unmarked ? rk_err_set(err, RK_PARTIAL, "%d trays were switched %s, and the store does not say so of all of them", r->switched, what) : 0;
 }
 
 int rk_power_run(struct rk_world *world, const struct rk_power_plan *plan, struct rk_arena *arena, struct rk_power_result *results, struct rk_err *err)

@@ -11,6 +11,7 @@
 #include <cmocka.h>
 
 #include "inventory/base/str.h"
+#include "inventory/store_impl.h"
 #include "provision/place.h"
 #include "provision/power_meter.h"
 #include "tests/contract/sim_world.h"
@@ -243,7 +244,7 @@ struct run {
 	struct rk_power_plan plan;
 	struct rk_power_result *results;
 	const char *fault_at_first_step;
-	bool taken_at_first_step;
+	bool taken_at_first_step, marks_mislaid_at_first_step;
 	int told;
 };
 
@@ -254,6 +255,8 @@ static void on_progress(void *ctx, const char *text)
 	(void)text;
 	if (run->told++ == 0 && run->taken_at_first_step)
 		sim_must(rk_store_op_set(run->w.world.store, 1, "resumable", "taken over from tester@here", err));
+	if (run->told == 1 && run->marks_mislaid_at_first_step)
+		sim_must(rk_db_exec(run->w.world.store->db, err, "ALTER TABLE marks RENAME TO mislaid"));
 	if (run->told == 1 && run->fault_at_first_step)
 		sim_must(rk_sim_fault_add(run->w.world.sim, run->fault_at_first_step, err));
 }
@@ -352,6 +355,19 @@ static void a_run_that_was_taken_over_does_not_say_how_it_ended(void **state)
 	run->taken_at_first_step = true;
 	assert_int_equal(go(run, false, "r1"), 0);
 	assert_string_equal(last_op_state(run), "resumable");
+}
+
+/* Or VMs would be placed on what is off. */
+static void a_tray_whose_mark_could_not_be_kept_is_told(void **state)
+{
+	struct run *run = *state;
+
+	run->marks_mislaid_at_first_step = true;
+	assert_int_equal(go(run, false, "r1-t01"), RK_PARTIAL);
+	assert_string_equal(run->err.message, "1 trays were switched off, and the store does not say so of all of them");
+	assert_non_null(strstr(run->err.details[0], "the mark \"powered off\" of r1 could not be kept: "));
+	sim_must(rk_db_exec(run->w.world.store->db, err, "ALTER TABLE mislaid RENAME TO marks"));
+	assert_string_equal(seen(run, 0), "fnnn/nnnnnnnnn");
 }
 
 static void a_lost_answer_is_no_failure(void **state)
@@ -472,6 +488,7 @@ int main(void)
 		cmocka_unit_test(sums_are_unknown_when_a_part_is),
 		cmocka_unit_test_setup_teardown(racks_go_off_and_on_again, start, stop),
 		cmocka_unit_test_setup_teardown(a_run_that_was_taken_over_does_not_say_how_it_ended, start, stop),
+		cmocka_unit_test_setup_teardown(a_tray_whose_mark_could_not_be_kept_is_told, start, stop),
 		cmocka_unit_test_setup_teardown(a_lost_answer_is_no_failure, start, stop),
 		cmocka_unit_test_setup_teardown(a_bmc_that_lies_is_found_out, start, stop),
 		cmocka_unit_test_setup_teardown(compute_stays_off_when_a_switch_tray_does_not_come, start, stop),
