@@ -160,6 +160,8 @@ int rk_bundle_run(struct rk_bundle *b, int64_t *ret_op, struct rk_err *err)
 	rc = rk_store_commit(world->store, err);
 	if (!rc)
 		*ret_op = b->op;
+	else
+		rk_world_refresh(world, NULL); /* the snapshot holds what was not kept */
 	if (!rc && !hand_over)
 		rc = rk_world_refresh(world, err);
 	if (!rc)
