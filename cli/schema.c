@@ -60,8 +60,8 @@ static const struct {
 	{ "site show.segments", "{*:i}" }, { "site show.segments_less_one_rack", "{*:i}" },
 	{ "validate *.trends", "[{target:s,metric:s,label:s,per_hour:[n]}]" },
 	{ "profile *.levels", "{quick:[s],standard:[s],deep:[s]}" },
-	{ "profile *.rules", "[{id:s,level:" LEVELS ",metric:s,compare:s,expect:s?,of:s?,scope:s,side:s,per:minute|hour?,severity:s,effect:s,after:s?,when:s?,kind:s?,cause:s?,"
-	  "message:s?,hint:s?,source:s?,factor:n,tolerance:n,floor:n,grace:n,strikes:n,required:b,optional:b,collector:[s],warn_values:[s],unknown_values:[s],"
+	{ "profile *.rules", "[{id:s,level:" LEVELS ",metric:s,compare:s,expect:s?,of:s?,scope:s,side:s,per:minute|hour?,each:gpus|rails?,severity:s,effect:s,after:s?,when:s?,kind:s?,cause:s?,"
+	  "message:s?,hint:s?,source:s?,factor:n,tolerance:n,floor:n,grace:n,strikes:n,required:b,optional:b,collector:[s],warn_values:[s],unknown_values:[s],skip_values:[s],"
 	  "value:[v],warn:n?,steps:[{up_to:n,value:n,warn:n?}]}]" },
 };
 

@@ -78,7 +78,7 @@ static void write_value(struct rk_jw *w, const struct rk_rule *r)
 static void write_rule(struct rk_jw *w, const struct rk_rule *r)
 {
 	const char *texts[][2] = { { "id", r->id }, { "level", level_names[r->level] }, { "metric", r->metric }, { "compare", r->compare },
-				   { "expect", r->expect }, { "of", r->of }, { "scope", r->scope }, { "side", r->side }, { "per", r->per },
+				   { "expect", r->expect }, { "of", r->of }, { "scope", r->scope }, { "side", r->side }, { "per", r->per }, { "each", r->each },
 				   { "severity", r->severity }, { "effect", r->effect }, { "after", r->after }, { "when", r->when }, { "kind", r->kind },
 				   { "cause", r->cause }, { "message", r->message }, { "hint", r->hint }, { "source", r->source } };
 	const struct {
@@ -102,6 +102,7 @@ static void write_rule(struct rk_jw *w, const struct rk_rule *r)
 	write_texts(w, "collector", &r->collectors);
 	write_texts(w, "warn_values", &r->warn_values);
 	write_texts(w, "unknown_values", &r->unknown_values);
+	write_texts(w, "skip_values", &r->skip_values);
 	write_value(w, r);
 	rk_jw_end(w);
 }

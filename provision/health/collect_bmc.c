@@ -87,7 +87,7 @@ static void add(struct rk_target *t, size_t row, const struct rk_bmc_reading *re
 	struct rk_str text RK_CLEANUP_STR = RK_STR_INIT;
 	struct rk_jw w;
 
-	*e = (struct rk_evidence){ .collector = rows[row].collector, .out = "", .err = "", .status = err->rc ? "1" : "0" };
+	*e = (struct rk_evidence){ .collector = rows[row].collector, .out = "", .err = "", .status = err->rc ? "unreachable" : "0" };
 	if (err->rc) {
 		e->err = rk_arena_printf(arena, "the management controller does not answer: %s", err->message);
 		e->err_len = strlen(e->err);
@@ -101,7 +101,7 @@ static void add(struct rk_target *t, size_t row, const struct rk_bmc_reading *re
 	e->out_len = text.len;
 }
 
-/* Asks the controllers of the targets' trays that have one. *ret_target: which target each answer is of. */
+/* Asks the controllers of the targets' trays that have one. *ret_target: which target each answer, or error, is of. */
 static size_t ask(struct rk_world *world, const int *vms, size_t n, unsigned what, struct rk_arena *arena, struct rk_bmc_reading **ret, struct rk_err **ret_errors,
 		  size_t **ret_target)
 {
@@ -120,9 +120,11 @@ static size_t ask(struct rk_world *world, const int *vms, size_t n, unsigned wha
 		asked[n_asked] = (struct rk_bmc_target){ tray, world->site->trays[tray].rack, 0 };
 		(*ret_target)[n_asked++] = i;
 	}
-	if (!n_asked || rk_bmc_open(world, &bmc, &failed))
-		return 0;
-	rk_bmc_read_all(world, bmc, asked, n_asked, what, arena, *ret, *ret_errors);
+	int rc = n_asked ? rk_bmc_open(world, &bmc, &failed) : 0;
+	for (size_t i = 0; rc && i < n_asked; i++)
+		rk_err_set(&(*ret_errors)[i], rc, "%s", failed.message);
+	if (!rc && n_asked)
+		rk_bmc_read_all(world, bmc, asked, n_asked, what, arena, *ret, *ret_errors);
 	return n_asked;
 }
 

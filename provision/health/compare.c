@@ -371,6 +371,8 @@ void rk_rule_instance(const struct rk_rule *rule, const struct rk_target_metrics
 		instance->verdict = RK_V_WARN;
 	else if (rk_texts_have(&rule->unknown_values, instance->value))
 		instance->verdict = RK_V_UNKNOWN;
+	else if (rk_texts_have(&rule->skip_values, instance->value))
+		instance->verdict = RK_V_SKIPPED;
 	else if (no_own_verdict(rule))
 		instance->verdict = RK_V_PASS;
 	else if (strncmp(rule->compare, "same-", 5) == 0)

@@ -13,6 +13,7 @@ static const char *const severities[] = { "info", "warning", "error", "critical"
 static const char *const expects[] = { "gpus", "rails", "rate_gbps", "nvlink_partition", "cluster_uuid", "pkeys", "port_guids", "leaves" };
 static const char *const whens[] = { "multi-node" };
 static const char *const pers[] = { "minute", "hour" };
+static const char *const eachs[] = { "gpus", "rails" };
 static const char *const kinds[] = { "vm", "tray", "switch" };
 
 /* Text keys of a rule: where they go, and the words they may hold. */
@@ -35,12 +36,13 @@ static const struct {
 	{ "when", offsetof(struct rk_rule, when), whens, RK_ARRAY_SIZE(whens), NULL },
 	{ "kind", offsetof(struct rk_rule, kind), kinds, RK_ARRAY_SIZE(kinds), NULL },
 	{ "per", offsetof(struct rk_rule, per), pers, RK_ARRAY_SIZE(pers), NULL },
+	{ "each", offsetof(struct rk_rule, each), eachs, RK_ARRAY_SIZE(eachs), NULL },
 	{ "cause", offsetof(struct rk_rule, cause), NULL, 0, NULL },
 	{ "message", offsetof(struct rk_rule, message), NULL, 0, NULL },
 	{ "hint", offsetof(struct rk_rule, hint), NULL, 0, NULL },
 	{ "source", offsetof(struct rk_rule, source), NULL, 0, NULL },
 };
-static const char *const other_keys[] = { "level", "collector", "value", "warn", "warn_values", "unknown_values", "steps", "factor", "tolerance",
+static const char *const other_keys[] = { "level", "collector", "value", "warn", "warn_values", "unknown_values", "skip_values", "steps", "factor", "tolerance",
 					  "floor", "grace", "strikes", "required", "optional" };
 
 /* The value of a key of a rule: of the first document that names it; null counts as absent. */
@@ -180,6 +182,7 @@ static void check_rule(const struct rk_rule *rule, struct rk_diags *diags, const
 		{ rule->n_steps && !rule->of, "has steps but no metric in \"of\" to choose one by" },
 		{ strcmp(rule->scope, "target") != 0 && !compare_is(rule, scoped, RK_ARRAY_SIZE(scoped)),
 		  "has a scope, which is for all-equal and outlier only" },
+		{ rule->each && compare_is(rule, scoped, RK_ARRAY_SIZE(scoped)), "has \"each\", which all-equal and outlier do not look at" },
 		{ strcmp(rule->compare, "outlier") == 0 && !(rule->tolerance > 0) && !(rule->floor > 0), "needs a tolerance or a floor" },
 		{ rule->tolerance < 0 || rule->floor < 0 || rule->grace < 0 || rule->strikes < 0, "has a number below 0 where none can be" },
 	};
@@ -209,6 +212,8 @@ static void read_rule(struct rk_chain *c, const struct rk_hprofile *p, const cha
 	rk_hprofile_texts(arena, &c->diags[doc], node, &rule->warn_values);
 	node = rule_key(c, id, "unknown_values", &doc);
 	rk_hprofile_texts(arena, &c->diags[doc], node, &rule->unknown_values);
+	node = rule_key(c, id, "skip_values", &doc);
+	rk_hprofile_texts(arena, &c->diags[doc], node, &rule->skip_values);
 	node = rule_key(c, id, "steps", &doc);
 	read_steps(arena, &c->diags[doc], node, rule);
 	node = rule_key(c, id, "level", &doc);

@@ -348,6 +348,20 @@ size_t rk_judge_gather(struct rk_judge *j, const struct rk_rule *rule, size_t ta
 	return n;
 }
 
+/* What all GPUs or rails should have has to be there for all of them. Returns the number of instances. */
+static size_t add_missing(struct rk_judge *j, const struct rk_rule *rule, const struct rk_target_metrics *t, size_t n)
+{
+	const struct rk_expect *e = &t->target->expect;
+	int want = !rule->each ? 0 : strcmp(rule->each, "gpus") == 0 ? e->gpus : e->rails;
+
+	if (want <= 0 || n >= (size_t)want || n == RK_INSTANCES_MAX)
+		return n;
+	struct rk_metric *missing = rk_arena_alloc(j->arena, sizeof(*missing));
+	*missing = (struct rk_metric){ rule->metric, "", RK_METRIC_ABSENT, 0, rk_arena_printf(j->arena, "of %zu %s only, of %d", n, rule->each, want) };
+	j->scratch[n] = (struct rk_instance){ .metric = missing, .verdict = RK_V_UNKNOWN, .value = missing->text };
+	return n + 1;
+}
+
 void rk_judge_nothing(const struct rk_judge *j, const struct rk_rule *rule, size_t target, const struct rk_metrics *const *sources, size_t n, struct rk_outcome *outcome)
 {
 	bool garbage = false;
@@ -373,6 +387,7 @@ static void judge_target(struct rk_judge *j, const struct rk_rule *rule, size_t 
 	}
 	size_t n = rk_judge_gather(j, rule, target, sources, n_sources, j->scratch);
 	if (n) {
+		n = add_missing(j, rule, &j->targets[target], n);
 		rk_outcome_fold(j, rule, j->scratch, n, outcome);
 		return;
 	}

@@ -174,19 +174,19 @@ struct rk_seat *rk_report_seats(const struct rk_report *report, struct rk_arena 
 
 	for (size_t i = 0; i < report->targets; i++) {
 		const struct rk_target *t = &report->target_list[i];
-		seats[i] = (struct rk_seat){ t, t->rack ? t->rack : "", tray_number(t->tray ? t->tray : t->name), "pass", NULL };
+		seats[i] = (struct rk_seat){ t, t->rack ? t->rack : "", tray_number(t->tray ? t->tray : t->name), "skipped", NULL };
 		rk_map_set(index, t->name, i);
 	}
 	/* Checks stand worst first, so the first one that names a target is its worst. */
 	for (size_t c = 0; c < report->n_checks; c++) {
 		const struct rk_check *check = &report->checks[c];
-		bool well = !check->silence && (strcmp(check->verdict, "pass") == 0 || strcmp(check->verdict, "skipped") == 0);
-		for (size_t i = 0; !well && i < check->n_targets; i++) {
+		bool pass = strcmp(check->verdict, "pass") == 0, well = !check->silence && (pass || strcmp(check->verdict, "skipped") == 0);
+		for (size_t i = 0; i < check->n_targets; i++) {
 			size_t at;
-			if (!rk_map_get(index, check->targets[i], &at) || seats[at].worst)
+			if (!rk_map_get(index, check->targets[i], &at) || seats[at].worst || (well && (!pass || strcmp(check->id, "ssh") == 0)))
 				continue;
 			seats[at].verdict = check->silence ? "silenced" : check->verdict;
-			seats[at].worst = check->id;
+			seats[at].worst = well ? NULL : check->id;
 		}
 	}
 	qsort(seats, report->targets, sizeof(*seats), by_place);
@@ -249,5 +249,5 @@ void rk_report_map(struct rk_str *out, const struct rk_report *report)
 		}
 		rk_str_addc(out, '\n');
 	}
-	rk_str_add(out, "         trays from 1; . pass, w warn, ? unknown, X fail, s silenced, blank: not asked\n");
+	rk_str_add(out, "         trays from 1; . pass, w warn, ? unknown, X fail, s silenced, - nothing judged, blank: not asked\n");
 }

@@ -26,7 +26,7 @@ struct rk_seat {
 	const struct rk_target *target;
 	const char *rack;             /* "" when not known */
 	int number;                   /* of the tray in its rack, from 1; 0 = not known */
-	const char *verdict;          /* worst of its checks */
+	const char *verdict;          /* worst of its checks; skipped when nothing was judged: that it answers is no measurement */
 	const char *worst;            /* id of that check, or NULL */
 };
 /* In rack and tray order, one per target of the report. In the arena. */

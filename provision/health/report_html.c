@@ -163,7 +163,7 @@ static void add_map(struct rk_str *out, const struct rk_report *r, const struct 
 		}
 		rk_str_add(out, "</tr>\n");
 	}
-	rk_str_add(out, "</table>\n<p class=\"dim\">&#10003; pass, ! warn, ? unknown, &#10007; fail, s silenced, empty: not asked</p>\n");
+	rk_str_add(out, "</table>\n<p class=\"dim\">&#10003; pass, ! warn, ? unknown, &#10007; fail, s silenced, - nothing judged, empty: not asked</p>\n");
 }
 
 static void evidence_link(struct rk_str *out, const char *evidence, const char *target, const char *text)

@@ -23,9 +23,10 @@
  *   expect      gpus | rails | rate_gbps | nvlink_partition | cluster_uuid | pkeys | port_guids | leaves: what the target should be; `value` when that is not known,
  *               skipped when there is neither
  *   factor      multiplies a number from `expect` or `of`
- *   warn        second threshold: beyond it but within `value` is a warning; warn_values, unknown_values: texts with that verdict
+ *   warn        second threshold: beyond it but within `value` is a warning; warn_values, unknown_values, skip_values: texts with that verdict
  *   of          with a comparison: the threshold is that metric of the same instance (or the only one there is) times `factor`
  *   steps       array of {up_to, value, warn}: threshold by the metric `of` (first step whose up_to is not exceeded)
+ *   each        gpus | rails: the target should bring a value for each that it has; unknown when there are fewer
  *   scope       target | rack | cluster | domain (cluster and rack) | all (target)
  *   side        low | high (low)
  *   effect      fail | warn | cordon (fail); cordon is a fail that asks to cordon the tray
@@ -56,8 +57,8 @@ struct rk_step {
 	bool has_warn;
 };
 struct rk_rule {
-	const char *id, *metric, *compare, *expect, *of, *scope, *side, *effect, *severity, *after, *when, *kind, *cause, *message, *hint, *source, *per;
-	struct rk_texts collectors, values, warn_values, unknown_values; /* values: texts of `value` when it is text or an array of texts */
+	const char *id, *metric, *compare, *expect, *of, *scope, *side, *effect, *severity, *after, *when, *kind, *cause, *message, *hint, *source, *per, *each;
+	struct rk_texts collectors, values, warn_values, unknown_values, skip_values; /* values: texts of `value` when it is text or an array of texts */
 	double numbers[2];           /* of `value`: one, or two for between */
 	int n_numbers;
 	double factor, warn, tolerance, floor, grace, strikes;

@@ -330,6 +330,28 @@ static void a_rail_whose_measurements_were_lost_is_unknown(void **state)
 	}
 }
 
+/* Its guest answers, its BMC does not: neither speaks for the other. */
+static void a_silent_bmc_is_unknown_beside_a_guest_that_answers(void **state)
+{
+	static const int vms[] = { 0, 1 };
+	struct rk_hprofile *profile RK_CLEANUP(rk_cleanup_hprofile) = NULL;
+	struct rk_report r;
+	struct rk_target *targets;
+	struct twin t;
+
+	(void)state;
+	open_deep(&t);
+	plant(&t, rk_arena_printf(t.arena, "bmc.read@%s=hang", tray_of(&t, 0)));
+	TWIN_OK(rk_hprofile_load("gb300-acceptance", &profile, err));
+	TWIN_OK(rk_collect(&t.world, profile, "quick", 0, vms, 2, t.arena, &targets, err));
+	assert_string_equal(evidence_of(&targets[0], "leak")->status, "unreachable");
+	TWIN_OK(rk_judge(profile, "quick", targets, 2, t.arena, &r, err));
+	unknown_because(&r, "env.leak", targets[0].name, "unreachable");
+	assert_string_equal(verdict_of(&r, "ssh", targets[0].name), "pass");
+	assert_string_equal(verdict_of(&r, "env.leak", targets[1].name), "pass");
+	twin_close(&t);
+}
+
 static const struct rk_metric *metric_of(const char *collector, const char *out, const char *name, const char *label, struct rk_metrics *m)
 {
 	const struct rk_evidence e = { collector, out, strlen(out), "", 0, "0" };
@@ -407,6 +429,7 @@ int main(void)
 		cmocka_unit_test(measurements_together_stay_within_a_cluster),
 		cmocka_unit_test(a_run_over_racks_that_was_lost_is_unknown),
 		cmocka_unit_test(a_rail_whose_measurements_were_lost_is_unknown),
+		cmocka_unit_test(a_silent_bmc_is_unknown_beside_a_guest_that_answers),
 		cmocka_unit_test(leaf_answers_are_read),
 		cmocka_unit_test(rounds_pair_everybody_and_nobody_twice),
 		cmocka_unit_test(runs_of_pairs_are_told_apart_and_the_best_speaks_for_the_rack),

@@ -74,6 +74,9 @@ static const struct {
 	{ "second threshold", "\"compare\":\">=\",\"value\":10,\"warn\":20", { "{\"v\":[20]}", "{\"v\":[15]}", "{\"v\":[9]}" }, "pwf" },
 	{ "texts that warn or say nothing", "\"value\":\"ok\",\"warn_values\":[\"soon\"],\"unknown_values\":[\"starting\"]",
 	  { "{\"v\":[\"ok\"]}", "{\"v\":[\"soon\"]}", "{\"v\":[\"starting\"]}", "{\"v\":[\"bad\"]}" }, "pwuf" },
+	{ "texts that skip", "\"value\":\"ok\",\"skip_values\":[\"not run\"]", { "{\"v\":[\"not run\"]}", "{\"v\":[\"ok\",\"not run\"]}", "{\"v\":[\"bad\",\"not run\"]}" }, "spf" },
+	{ "each", "\"value\":1,\"each\":\"gpus\"", { "{\"v\":[1,1,1,1]}", "{\"v\":[1,1,1]}", "{\"v\":[1,2]}", "{\"v\":[1,1,1,1,1]}", "{}" }, "pufpu" },
+	{ "each of what is not known", "\"value\":1,\"each\":\"rails\"", { "{\"v\":[1]}" }, "p" },
 	/* presence and counts */
 	{ "present", "\"compare\":\"present\"", { "{\"v\":[\"x\"]}", "{\"v\":[\"N/A\"]}", "{}" }, "puu" },
 	{ "absent is left out when optional", "\"value\":2,\"optional\":true", { "{\"v\":[2,\"N/A\"]}", "{\"v\":[\"N/A\"]}", "{\"v\":[3,\"N/A\"]}", "{}" }, "psfs" },
@@ -154,7 +157,8 @@ static void a_check_that_depends_on_another_one_waits_for_it(void **state)
 static void what_makes_no_sense_together_is_refused(void **state)
 {
 	static const char *const bad[] = {
-		"\"compare\":\"between\",\"value\":3", "\"compare\":\"outlier\"", "\"compare\":\">\",\"value\":1,\"scope\":\"rack\"", "\"compare\":\">\",\"value\":1,\"per\":\"hour\"",
+		"\"compare\":\"between\",\"value\":3", "\"compare\":\"all-equal\",\"each\":\"gpus\"", "\"value\":1,\"each\":\"fans\"",
+		"\"compare\":\"outlier\"", "\"compare\":\">\",\"value\":1,\"scope\":\"rack\"", "\"compare\":\">\",\"value\":1,\"per\":\"hour\"",
 		"\"compare\":\">=\",\"steps\":[{\"up_to\":1,\"value\":2}]", "\"value\":1,\"strikes\":-1", "\"value\":1,\"grace\":\"long\"", "\"compare\":\"growth\",\"value\":1,\"per\":\"day\"",
 		"\"value\":1,\"stirkes\":2", "\"compare\":\"same-as\"", "\"compare\":\"==\"",
 	};
