@@ -283,8 +283,8 @@ static void say(FILE *to, const char *text)
 
 /* ---- waiting for a line ------------------------------------------------------------------------------------------------------------ */
 
-/* Above the prompt; what was typed so far stays. */
-static void print_above(const char *text)
+/* Draws the prompt anew, below text when that is not NULL; what was typed so far stays. */
+static void draw_below(const char *text)
 {
 	char *kept RK_CLEANUP_FREE = rk_xstrdup(rl_line_buffer);
 	int point = rl_point;
@@ -293,7 +293,8 @@ static void print_above(const char *text)
 	rl_replace_line("", 0);
 	rl_redisplay();
 	fputs("\r", rl_outstream);
-	say(rl_outstream, text);
+	if (text)
+		say(rl_outstream, text);
 	rl_restore_prompt();
 	rl_replace_line(kept, 0);
 	rl_point = point;
@@ -341,10 +342,7 @@ static int idle(void)
 	if (text.len)
 		text.text[text.len - 1] = '\0';
 	rl_set_prompt(prompt);
-	if (text.len)
-		print_above(rk_str_text(&text));
-	else
-		rl_forced_update_display();
+	draw_below(text.len ? rk_str_text(&text) : NULL);
 	return 0;
 }
 
