@@ -188,10 +188,8 @@ int rk_vm_power(struct rk_world *world, const struct rk_power_request *q, int64_
 	if (rc || *ret_op)
 		return rc;
 	rc = rk_vm_power_plan(world, q, arena, &plan, err);
-	if (rc)
-		return rc;
 	const struct rk_change change = { .type = "vm.power", .purpose = q->verb, .plan = plan, .params = "{\"type\":\"vm.power\"}", .reserve = lease_clusters, .data = q };
-	if (rk_plan_count(plan))
+	if (!rc && rk_plan_count(plan))
 		rc = rk_change_run(world, &change, ret_op, err);
 	rk_plan_free(plan);
 	return rc;
