@@ -146,21 +146,19 @@ static int lowest_free_id(const struct rk_sim *sim, const struct rk_nvl *nvl, in
 	}
 }
 
-/* The id that a partition of this name has or gets. */
-static int id_for(const struct rk_sim *sim, const struct rk_nvl *nvl, int rack, int wanted, const char *name)
+/* The partition of this name; 0: none. */
+static int id_named(const struct rk_sim *sim, const struct rk_nvl *nvl, int rack, const char *name)
 {
 	char *prefix RK_CLEANUP_FREE = rk_xasprintf("nvl:%s:", rack_name(nvl, rack));
 	size_t first, end;
 
-	if (!rk_nvl_gives_ids(nvl->site, rack))
-		return wanted;
 	rk_sim_range(sim, prefix, &first, &end);
 	for (size_t i = first; i < end; i++) {
 		const char *there = rk_sim_get_settled(sim, sim->items[i].key);
 		if (there && strlen(name) == strcspn(there, "\t") && rk_starts_with(there, name))
 			return atoi(sim->items[i].key + strlen(prefix));
 	}
-	return lowest_free_id(sim, nvl, rack);
+	return 0;
 }
 
 /* Multicast groups are shared by the partitions of a domain. A value is "NAME\tMODE\tGROUPS", without the last where it does not matter. */
@@ -188,14 +186,17 @@ static int nvl_create(struct rk_nvl *nvl, int rack, int id, const char *name, co
 
 	if (rc)
 		return rc;
-	*ret_id = id_for(call.sim, nvl, rack, id, name);
+	bool gives = rk_nvl_gives_ids(nvl->site, rack);
+	int named = id_named(call.sim, nvl, rack, name);
+	*ret_id = !gives ? id : named ? named : lowest_free_id(call.sim, nvl, rack);
 	char *key RK_CLEANUP_FREE = nvl_key(nvl, rack, *ret_id);
 	const char *there = rk_sim_get_settled(call.sim, key);
-	bool same = there && strlen(name) == strcspn(there, "\t") && rk_starts_with(there, name);
 	if (id < 1 || id >= RK_NVL_DEFAULT)
 		rc = rk_err_set(err, RK_INVALID, "partition id %d is out of range", id);
-	else if (there && !same)
+	else if (there && named != *ret_id)
 		rc = rk_err_set(err, RK_CONFLICT, "partition %d of rack %s exists already, with another name", id, rack_name(nvl, rack));
+	else if (named && named != *ret_id)
+		rc = rk_err_set(err, RK_CONFLICT, "partition %d of rack %s has the name \"%s\" already", named, rack_name(nvl, rack), name);
 	else if (!there && (rc = check_groups(call.sim, nvl, rack, key, multicast_groups, err)) == 0)
 		rk_sim_set(&call, key, value, RK_SIM_NVL_MS);
 	return rk_sim_leave(&call, rc, err);

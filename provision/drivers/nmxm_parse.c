@@ -1,5 +1,6 @@
 #include "provision/drivers/nmxm_parse.h"
 
+#include <ctype.h>
 #include <string.h>
 #include <strings.h>
 
@@ -17,13 +18,35 @@ static long whole(const struct rk_jnode *node)
 	return rk_ju64(node, &v) && v < 1000000 ? (long)v : -1;
 }
 
+#define SEVERAL SIZE_MAX
+
+/* "domain/chassis/slot/host/device"; NULL when one of them is not told. */
+static char *place_key(const char *domain, const struct rk_jnode *where, const struct rk_jnode *device)
+{
+	long chassis = whole(rk_jget(where, "ChassisID")), slot = whole(rk_jget(where, "SlotID")), host = whole(rk_jget(where, "HostID")), number = whole(device);
+	char *key = domain && chassis >= 0 && slot >= 0 && host >= 0 && number >= 0 ? rk_xasprintf("%s/%ld/%ld/%ld/%ld", domain, chassis, slot, host, number) : NULL;
+
+	for (char *at = key; at && *at; at++)
+		*at = (char)tolower((unsigned char)*at);
+	return key;
+}
+
+/* A place that several GPUs are said to be at names none of them. */
+static void note_place(struct rk_nmxm_gpus *gpus, const char *domain, const struct rk_jnode *where, const struct rk_jnode *device)
+{
+	char *key RK_CLEANUP_FREE = place_key(domain, where, device);
+
+	if (key && !rk_map_add(gpus->by_place, key, gpus->n, NULL))
+		rk_map_set(gpus->by_place, key, SEVERAL);
+}
+
 /* ---- GPUs ------------------------------------------------------------------------------------------------------------------------ */
 
 int rk_nmxm_gpus(const struct rk_jnode *root, struct rk_arena *arena, struct rk_nmxm_gpus *ret, struct rk_err *err)
 {
 	if (!root || root->type != RK_JARRAY)
 		return rk_err_set(err, RK_UNREACHABLE, "NMX-M's list of GPUs is not understood");
-	*ret = (struct rk_nmxm_gpus){ rk_arena_array(arena, root->n, sizeof(*ret->items)), 0, rk_map_new(), rk_map_new() };
+	*ret = (struct rk_nmxm_gpus){ rk_arena_array(arena, root->n, sizeof(*ret->items)), 0, rk_map_new(), rk_map_new(), rk_map_new() };
 	RK_JEACH(it, root) {
 		struct rk_nmxm_gpu *gpu = &ret->items[ret->n];
 		const struct rk_jnode *where = rk_jget(it, "LocationInfo");
@@ -34,6 +57,7 @@ int rk_nmxm_gpus(const struct rk_jnode *root, struct rk_arena *arena, struct rk_
 			return rk_err_set(err, RK_UNREACHABLE, "NMX-M lists a GPU without ID or DeviceUID");
 		if (!rk_map_add(ret->by_id, gpu->id, ret->n, NULL) || !rk_map_add_u64(ret->by_guid, gpu->guid, ret->n, NULL))
 			return rk_err_set(err, RK_UNREACHABLE, "NMX-M lists a GPU twice (%s)", gpu->id);
+		note_place(ret, gpu->domain, where, rk_jget(it, "DeviceID"));
 		ret->n++;
 	}
 	return 0;
@@ -43,7 +67,8 @@ void rk_nmxm_gpus_clear(struct rk_nmxm_gpus *gpus)
 {
 	rk_map_free(gpus->by_id);
 	rk_map_free(gpus->by_guid);
-	gpus->by_id = gpus->by_guid = NULL;
+	rk_map_free(gpus->by_place);
+	gpus->by_id = gpus->by_guid = gpus->by_place = NULL;
 }
 
 /* ---- partitions ------------------------------------------------------------------------------------------------------------------ */
@@ -63,15 +88,10 @@ static const char *health(const char *word)
 
 static int find_location(const struct rk_nmxm_gpus *gpus, const struct rk_jnode *node)
 {
-	const char *domain = rk_jstr(rk_jget(node, "DomainUUID"));
-	long chassis = whole(rk_jget(node, "ChassisID")), slot = whole(rk_jget(node, "SlotID")), host = whole(rk_jget(node, "HostID")),
-	     device = whole(rk_jget(node, "DeviceID"));
+	char *key RK_CLEANUP_FREE = place_key(rk_jstr(rk_jget(node, "DomainUUID")), node, rk_jget(node, "DeviceID"));
+	size_t at;
 
-	for (size_t i = 0; i < gpus->n; i++)
-		if (same_domain(gpus->items[i].domain, domain) && gpus->items[i].chassis == chassis && gpus->items[i].slot == slot && gpus->items[i].host == host &&
-		    gpus->items[i].device == device)
-			return (int)i;
-	return -1;
+	return key && rk_map_get(gpus->by_place, key, &at) && at != SEVERAL ? (int)at : -1;
 }
 
 /* NMX-M's id of a GPU, its DeviceUID, or a location. */

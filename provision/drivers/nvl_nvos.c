@@ -139,6 +139,14 @@ static const struct rk_nvl_live *find_id(const struct rk_nvl_live *live, size_t 
 	return NULL;
 }
 
+static const struct rk_nvl_live *find_name(const struct rk_nvl_live *live, size_t n, const char *name)
+{
+	for (size_t i = 0; i < n; i++)
+		if (rk_streq(live[i].name, name))
+			return &live[i];
+	return NULL;
+}
+
 /* What a refusal means, from the state: 0 already as wanted, RK_CONFLICT, or RK_FAILED (worth another try). */
 static int explain(enum rk_nvos_command command, const struct rk_nvos_args *args, const struct rk_nvl_live *live, size_t n, struct rk_err *err)
 {
@@ -149,6 +157,8 @@ static int explain(enum rk_nvos_command command, const struct rk_nvos_args *args
 	case RK_NVOS_CREATE:
 		if (at && !rk_streq(at->name, args->name))
 			return rk_err_set(err, RK_CONFLICT, "partition %d exists with the name \"%s\"", args->id, at->name ? at->name : "");
+		if (!at && (at = find_name(live, n, args->name)))
+			return rk_err_set(err, RK_CONFLICT, "partition %d has the name \"%s\" already", at->id, args->name);
 		return at ? 0 : RK_FAILED;
 	case RK_NVOS_DELETE:
 		return at ? RK_FAILED : 0;

@@ -117,6 +117,7 @@ static inline void nvl_contract_creates_and_removes(const struct nvl_bench *b)
 		assert_int_equal(nvl_make(b, 7, "team"), id);
 	} else {
 		NVL_RC(RK_CONFLICT, b->nvl->ops->create(b->nvl, 0, 1, "other", "full_bandwidth", 18, &other, error));
+		NVL_RC(RK_CONFLICT, b->nvl->ops->create(b->nvl, 0, 2, "team", "full_bandwidth", 18, &other, error));
 	}
 	NVL_RC(0, b->nvl->ops->remove(b->nvl, 0, id, error));
 	nvl_wait_exists(b, id, false);

@@ -118,6 +118,7 @@ static const struct breach {
 	{ "port-key@r1-t01/1/0xffff", "port r1-t01/1 is a full member of the default partition", "ta", NULL },
 	{ "port-key@r1-t03/1/0xffff", "port r1-t03/1 is a full member of the default partition", NULL, NULL },
 	{ "port-key@r1-t01/1/0x8101", "port r1-t01/1 holds key ib0/0x0101 of tenant tb", "ta", "tb" },
+	{ "port-key@r1-t01/0/0x8101", "the subnet administrator gives a path from port", "ta", "tb" },
 	{ "port-key@r1-t01/1/0x0101", "port r1-t01/1 holds key ib0/0x0101 of tenant tb", "ta", "tb" },
 	{ "port-key@r1-t04/1/0x8101", "which no tenant has, holds key ib0/0x0101", "tb", NULL },
 	{ "port-key@r1-t01/1/0x8150", "key ib0/0x0150 of the managed range", "ta", NULL },

@@ -23,7 +23,7 @@
 
 enum { PARTS = 8, GPUS = 8, OPS = 64, DONE_AFTER_MS = 2000 };
 enum fault { NONE, CUT, CONFLICT, NEVER, LIE, FAILS, FAILS_WITH_EFFECT, BUSY_TWICE, ALWAYS_BUSY, BROKEN, EXPIRED, NULL_LIST, LATE, NO_OPERATION, ODD_STATE, FIXED,
-	     REFUSED, OTHERS, OTHERS_ALWAYS, INTERRUPTED };
+	     REFUSED, OTHERS, OTHERS_ALWAYS, INTERRUPTED, SAME_PLACE };
 
 struct part {
 	bool used;
@@ -99,7 +99,7 @@ static void list_gpus(const struct fake *f, struct rk_str *out)
 	for (int g = 0; g < GPUS; g++)
 		rk_str_addf(out, ",{\"ID\":\"66a0b1c2d3e4f506172839%02x\",\"DomainUUID\":\"00000000-0000-4000-8000-000000000001\",\"DeviceUID\":%s%" PRIu64 "%s,"
 			    "\"DeviceID\":%d,\"LocationInfo\":{\"ChassisID\":1,\"SlotID\":%d,\"HostID\":1}}",
-			    g, f->text_uids ? "\"" : "", f->site->gpus[g].fabric_guid, f->text_uids ? "\"" : "", g % 4 + 1, g / 4 + 1);
+			    g, f->text_uids ? "\"" : "", f->site->gpus[g].fabric_guid, f->text_uids ? "\"" : "", f->fault == SAME_PLACE && g == 1 ? 1 : g % 4 + 1, g / 4 + 1);
 	rk_str_add(out, "]");
 }
 
@@ -561,6 +561,18 @@ static void a_null_list_is_unknown_not_empty(void **state)
 	NVL_RC(RK_UNREACHABLE, f->bench.nvl->ops->list(f->bench.nvl, 0, arena, &live, &n, error));
 }
 
+/* Two GPUs are said to be at one place: a partition that names the place holds one of them, and nobody knows which. */
+static void a_place_of_two_gpus_names_neither(void **state)
+{
+	struct rk_arena *arena RK_CLEANUP_ARENA = rk_arena_new();
+	struct fake *f = *state;
+	struct rk_nvl_live *live;
+	size_t n;
+
+	f->fault = SAME_PLACE;
+	NVL_RC(RK_UNREACHABLE, f->bench.nvl->ops->list(f->bench.nvl, 0, arena, &live, &n, error));
+}
+
 static void identities_as_text_are_as_good_as_numbers(void **state)
 {
 	struct fake *f = *state;
@@ -630,6 +642,7 @@ int main(void)
 		cmocka_unit_test_setup_teardown(an_expired_login_is_renewed_once, start, stop),
 		cmocka_unit_test_setup_teardown(a_partition_whose_answer_was_lost_is_found_by_its_name, start, stop),
 		cmocka_unit_test_setup_teardown(a_null_list_is_unknown_not_empty, start, stop),
+		cmocka_unit_test_setup_teardown(a_place_of_two_gpus_names_neither, start, stop),
 		cmocka_unit_test_setup_teardown(identities_as_text_are_as_good_as_numbers, start, stop),
 		cmocka_unit_test_setup_teardown(a_controller_that_is_down_is_named, start, stop),
 		cmocka_unit_test_setup_teardown(a_read_only_world_changes_nothing, start, stop),

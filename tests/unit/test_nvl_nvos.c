@@ -140,6 +140,14 @@ static int gpu_with(const struct fake *f, const char *decimal)
 	return -1;
 }
 
+static bool is_named(const struct fake *f, const char *name)
+{
+	for (int i = 0; i < PARTS; i++)
+		if (f->parts[i].id && strcmp(f->parts[i].name, name) == 0)
+			return true;
+	return false;
+}
+
 static int groups_of(const char *const *argv)
 {
 	for (size_t i = 0; argv[i] && argv[i + 1]; i++)
@@ -165,7 +173,7 @@ static bool act(struct fake *f, const char *const *argv, const char **ret_cause)
 		p->id = 0;
 		return true;
 	}
-	if (p)
+	if (p || is_named(f, argv[7]))
 		return false;
 	for (p = f->parts; p->id; p++)
 		;
