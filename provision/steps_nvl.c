@@ -8,51 +8,6 @@
 /* NVLink partitions. Params: rack, id, name, resiliency, multicast, gpus. The id is the planned one, and may be anybody's by now: what is not ours by
  * name is not touched. Where the network gives ids the store is told the id before any GPU is put in. */
 
-static int nvl_rack(struct rk_world *world, const struct rk_step *step, int *ret, struct rk_err *err)
-{
-	*ret = rk_find_rack(world->site, rk_param(step, "rack"));
-	return *ret < 0 ? rk_err_set(err, RK_NOT_FOUND, "no rack \"%s\" in the store", rk_param(step, "rack")) : 0;
-}
-
-int rk_nvl_read(struct rk_world *world, struct rk_step *step, struct rk_nvl_view *view, struct rk_err *err)
-{
-	int rc = nvl_rack(world, step, &view->rack, err);
-
-	if (!rc)
-		rc = world->nvl->ops->list(world->nvl, view->rack, step->arena, &view->parts, &view->n, err);
-	if (rc)
-		return rc;
-	view->id = RK_NONE;
-	for (size_t i = 0; i < view->n; i++)
-		if (rk_nvl_is(&view->parts[i], (int)rk_param_int(step, "id"), rk_param(step, "name")))
-			view->id = view->parts[i].id;
-	return 0;
-}
-
-bool rk_nvl_holds(const struct rk_nvl_live *part, uint64_t gpu)
-{
-	for (size_t i = 0; i < part->n_gpus; i++)
-		if (part->gpus[i] == gpu)
-			return true;
-	return false;
-}
-
-int rk_nvl_partition_of(const struct rk_nvl_view *view, uint64_t gpu)
-{
-	for (size_t i = 0; i < view->n; i++)
-		if (rk_nvl_holds(&view->parts[i], gpu))
-			return view->parts[i].id;
-	return 0;
-}
-
-const struct rk_nvl_live *rk_nvl_partition_with(const struct rk_nvl_view *view, int id)
-{
-	for (size_t i = 0; i < view->n; i++)
-		if (view->parts[i].id == id)
-			return &view->parts[i];
-	return NULL;
-}
-
 static bool is_wanted(const uint64_t *gpus, size_t n, uint64_t gpu)
 {
 	for (size_t i = 0; i < n; i++)
@@ -82,32 +37,6 @@ static int nvl_seen(struct rk_world *world, struct rk_step *step, int *ret, stru
 	}
 	*ret &= part && part->n_gpus == wanted;
 	return 0;
-}
-
-int rk_nvl_all(struct rk_world *world, struct rk_step *step, rk_nvl_judgement *is, int *ret, struct rk_err *err)
-{
-	struct rk_nvl_view view;
-	size_t n;
-	uint64_t *gpus = rk_param_guids(step, "gpus", &n);
-	int rc = rk_nvl_read(world, step, &view, err);
-
-	*ret = !rc;
-	for (size_t i = 0; *ret && i < n; i++)
-		*ret = rk_step_left_gpu(step, gpus[i]) || is(world, &view, gpus[i]);
-	return rc;
-}
-
-int rk_nvl_take_out(struct rk_world *world, struct rk_step *step, rk_nvl_judgement *is, struct rk_err *err)
-{
-	struct rk_nvl_view view;
-	size_t n;
-	uint64_t *gpus = rk_param_guids(step, "gpus", &n);
-	int rc = rk_nvl_read(world, step, &view, err);
-
-	for (size_t i = 0; !rc && i < n; i++)
-		if (is(world, &view, gpus[i]))
-			rc = world->nvl->ops->drop(world->nvl, view.rack, rk_nvl_partition_of(&view, gpus[i]), gpus[i], err);
-	return rc;
 }
 
 static bool is_in(const struct rk_world *world, const struct rk_nvl_view *view, uint64_t gpu)
@@ -158,13 +87,6 @@ static int nvl_gone(struct rk_world *world, struct rk_step *step, int *ret, stru
 static int nvl_joined(struct rk_world *world, struct rk_step *step, int *ret, struct rk_err *err)
 {
 	return rk_nvl_all(world, step, is_in, ret, err);
-}
-
-bool rk_nvl_in_foreign(const struct rk_world *world, const struct rk_nvl_view *view, uint64_t gpu)
-{
-	int at = rk_nvl_partition_of(view, gpu);
-
-	return at && at != view->id && at != RK_NVL_DEFAULT && !rk_nvl_in_tray_partition(world->site, view, gpu);
 }
 
 /* All GPUs of an operating system have to be in one partition: a tray is put in as a whole. */
@@ -363,14 +285,14 @@ static int nvl_again(struct rk_world *world, struct rk_step *step, struct rk_err
 static int nvl_settle(struct rk_world *world, struct rk_step *step, bool undone, struct rk_err *err)
 {
 	const int *id = step->data;
-	int rack = RK_NONE, rc = nvl_rack(world, step, &rack, err);
+	int rack = rk_find_rack(world->site, rk_param(step, "rack"));
 
-	for (size_t i = 0; !rc && id && i < world->site->n_nvl_partitions; i++) {
+	for (size_t i = 0; id && i < world->site->n_nvl_partitions; i++) {
 		struct rk_nvl_partition *p = &world->site->nvl_partitions[i];
 		if (p->rack == rack && rk_streq(p->name, rk_param(step, "name")) && p->id != *id)
 			p->id = *id;
 	}
-	return rc ? rc : rk_away_settle(world, step, undone, err);
+	return rk_away_settle(world, step, undone, err);
 }
 
 static int nvl_empty(struct rk_world *world, struct rk_step *step, int *ret, struct rk_err *err)
