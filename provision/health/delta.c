@@ -85,12 +85,11 @@ size_t rk_judge_deltas(struct rk_judge *j, const struct rk_rule *rule, const str
 		/* Without a value, or with one at the end of its range, the growth is not known. */
 		struct rk_metric d = first[i].type == RK_METRIC_ABSENT && !kept ? first[i] : *last;
 		bool known = kept ? since_before(rule, t, label, last->number, &d.number) : within_run(&first[i], last, &d.number);
-		if (d.type != RK_METRIC_ABSENT && !known) {
-			/* The others were read once more, this one was not. */
-			if (kept || !again)
-				continue;
+		if (!known && (kept || !again))
+			continue;
+		/* The others were read once more, this one was not. */
+		if (!known && d.type != RK_METRIC_ABSENT)
 			d = (struct rk_metric){ .name = d.name, .type = RK_METRIC_ABSENT, .text = "read only once" };
-		}
 		d.label = label;
 		ret[count++] = d;
 	}
