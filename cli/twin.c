@@ -154,6 +154,8 @@ static void plane_facts(const struct rk_site *s, struct facts *f)
 		say(f, "infiniband", object, "cluster", s->clusters[p->cluster].name);
 		say(f, "infiniband", object, "members", count(f, trays_in(s, &s->clusters[p->cluster], RK_NONE) * s->profiles[profile].hcas_per_tray));
 	}
+	for (size_t i = 0; i < s->n_ib_services; i++)
+		say(f, "infiniband", rk_arena_printf(f->arena, "%s/0x%04x", s->fabrics[s->ib_services[i].fabric].name, s->ib_services[i].pkey), "service", s->ib_services[i].name);
 }
 
 static struct facts facts_of(const struct rk_site *site, struct rk_arena *arena)

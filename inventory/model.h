@@ -182,6 +182,16 @@ struct rk_ib_partition {
 	bool full;                   /* membership of the tenant's ports */
 };
 
+/* A partition that is shared: servers (storage) are full members, ports of tenants limited ones. These reach the servers, and not each other. */
+struct rk_ib_service {
+	const char *name;            /* unique in the site */
+	int fabric;
+	uint16_t pkey;
+	uint64_t *servers; size_t n_servers; /* port GUIDs */
+	bool all;                    /* every tenant has it, those to come too */
+	int *tenants; size_t n_tenants;      /* unless all */
+};
+
 struct rk_reservation {
 	int64_t id;
 	int tenant;
@@ -248,6 +258,7 @@ struct rk_site {
 	struct rk_vm *vms;                  size_t n_vms;
 	struct rk_nvl_partition *nvl_partitions; size_t n_nvl_partitions;
 	struct rk_ib_partition *ib_partitions;   size_t n_ib_partitions;
+	struct rk_ib_service *ib_services;       size_t n_ib_services; /* by name */
 	struct rk_reservation *reservations;     size_t n_reservations;
 	struct rk_silence *silences;             size_t n_silences; /* ended ones too */
 	struct rk_site_index *index; /* private */
@@ -273,6 +284,12 @@ int rk_find_image(const struct rk_site *site, const char *name);
 int rk_find_fabric(const struct rk_site *site, const char *name);
 int rk_find_gpu_guid(const struct rk_site *site, uint64_t fabric_guid);
 int rk_find_hca_guid(const struct rk_site *site, uint64_t port_guid);
+int rk_find_ib_service(const struct rk_site *site, const char *name); /* not O(1): there are few */
+const struct rk_ib_service *rk_ib_service_of(const struct rk_site *site, int fabric, unsigned pkey); /* of the key, or NULL */
+bool rk_ib_serves(const struct rk_ib_service *service, int tenant);
+bool rk_ib_server(const struct rk_ib_service *service, uint64_t port_guid);
+/* Is the HCA's port to be a limited member? That of a cluster with a partition of its own on that fabric. */
+bool rk_ib_service_has(const struct rk_site *site, const struct rk_ib_service *service, int hca);
 /* The components of a tray, or (RK_NONE) of the rack itself: *ret_n from the result on. */
 const struct rk_component *rk_components(const struct rk_site *site, int rack, int tray, size_t *ret_n);
 

@@ -130,6 +130,15 @@ int rk_store_nvl_controller(struct rk_store *store, const char *rack, struct rk_
 int rk_store_add_ib_partition(struct rk_store *store, const char *fabric, uint16_t pkey, const char *cluster, const char *name, bool full,
 			      struct rk_err *err);
 int rk_store_remove_ib_partition(struct rk_store *store, const char *fabric, uint16_t pkey, struct rk_err *err);
+/* A partition that is shared (struct rk_ib_service); tenants NULL: all. RK_CONFLICT when the key or the name is taken. */
+struct rk_new_service {
+	const char *name, *fabric;
+	uint16_t pkey;
+	const uint64_t *servers; size_t n_servers;
+	const char *const *tenants; size_t n_tenants;
+};
+int rk_store_add_service(struct rk_store *store, const struct rk_new_service *service, struct rk_err *err);
+int rk_store_remove_service(struct rk_store *store, const char *name, struct rk_err *err);
 /* Smallest free ids of the pools (the constraint still decides). RK_NO_CAPACITY when the pool is empty. */
 int rk_store_free_pkey(const struct rk_site *site, int fabric, uint16_t *ret, struct rk_err *err);
 int rk_store_free_nvl_id(const struct rk_site *site, int rack, int *ret, struct rk_err *err);

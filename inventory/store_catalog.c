@@ -70,8 +70,9 @@ static int refuse_when_held(struct rk_store *store, const char *kind, const char
 int rk_store_remove_tenant(struct rk_store *store, const char *name, struct rk_err *err)
 {
 	static const char holders[] = "SELECT 'cluster ' || name, actor FROM clusters WHERE tenant = ? UNION ALL"
-				      " SELECT 'reservation ' || id, actor FROM reservations WHERE tenant = ?";
-	const struct rk_db_value args[] = { RK_DB_S(name), RK_DB_S(name) };
+				      " SELECT 'reservation ' || id, actor FROM reservations WHERE tenant = ? UNION ALL"
+				      " SELECT 'service ' || name, actor FROM ib_services WHERE REPLACE(',' || tenants || ',', ',' || ? || ',', '') <> ',' || tenants || ','";
+	const struct rk_db_value args[] = { RK_DB_S(name), RK_DB_S(name), RK_DB_S(name) };
 	bool own;
 	int rc = rk_store_join(store, &own, err);
 
@@ -80,7 +81,7 @@ int rk_store_remove_tenant(struct rk_store *store, const char *name, struct rk_e
 		rc = rk_store_need(store, "tenant", tenant_sql, name, err);
 	}
 	if (!rc)
-		rc = refuse_when_held(store, "tenant", name, holders, args, 2, err);
+		rc = refuse_when_held(store, "tenant", name, holders, args, 3, err);
 	if (!rc)
 		rc = rk_db_exec(store->db, err, "DELETE FROM tenants WHERE name = ?", RK_DB_S(name));
 	return rk_store_part(store, own, rc, err);

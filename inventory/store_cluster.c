@@ -442,10 +442,12 @@ int rk_store_add_ib_partition(struct rk_store *store, const char *fabric, uint16
 	int rc = rk_store_join(store, &own, err);
 	if (!rc) {
 		rk_store_what(store, "IB partition %s/0x%04x", fabric, pkey);
+		rc = rk_store_key_not_served(store, fabric, pkey, err);
+	}
+	if (!rc)
 		rc = add_partition(store, "fabric", "SELECT COUNT(*) FROM fabrics WHERE name = ?",
 				   "INSERT INTO ib_partitions (fabric, pkey, cluster, name, actor, at_ms, revision, full_member) VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
 				   fabric, pkey, cluster, name, full, err);
-	}
 	return rk_store_part(store, own, rc, err);
 }
 

@@ -17,6 +17,9 @@ int rk_store_free_pkey(const struct rk_site *site, int fabric, uint16_t *ret, st
 	for (size_t i = 0; i < site->n_ib_partitions; i++)
 		if (site->ib_partitions[i].fabric == fabric)
 			used[site->ib_partitions[i].pkey & RK_PKEY_DEFAULT] = true;
+	for (size_t i = 0; i < site->n_ib_services; i++)
+		if (site->ib_services[i].fabric == fabric)
+			used[site->ib_services[i].pkey & RK_PKEY_DEFAULT] = true;
 	for (int pkey = f->pkey_first; pkey <= f->pkey_last && pkey <= RK_PKEY_DEFAULT; pkey++) {
 		if (used[pkey])
 			continue;

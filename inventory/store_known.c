@@ -24,9 +24,9 @@ int rk_store_nvl_known(struct rk_store *store, const char *rack, int id, const c
 
 int rk_store_ib_known(struct rk_store *store, const char *fabric, uint16_t pkey, bool *ret, struct rk_err *err)
 {
-	const struct rk_db_value args[] = { RK_DB_S(fabric), RK_DB_I(pkey) };
+	const struct rk_db_value args[] = { RK_DB_S(fabric), RK_DB_I(pkey), RK_DB_S(fabric), RK_DB_I(pkey) };
 
-	return known(store, "SELECT COUNT(*) FROM ib_partitions WHERE fabric = ? AND pkey = ?", args, RK_ARRAY_SIZE(args), ret, err);
+	return known(store, "SELECT (SELECT COUNT(*) FROM ib_partitions WHERE fabric = ? AND pkey = ?) + (SELECT COUNT(*) FROM ib_services WHERE fabric = ? AND pkey = ?)", args, RK_ARRAY_SIZE(args), ret, err);
 }
 
 int rk_store_step_params(struct rk_store *store, const char *kind, const char *target, struct rk_arena *arena, const char **ret, struct rk_err *err)

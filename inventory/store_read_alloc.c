@@ -94,6 +94,46 @@ int rk_read_ib(void *ctx, const struct rk_db_row *row, struct rk_err *err)
 	return rc ? rc : rk_read_position("ib_partitions", rk_db_int(row, 1), r->site->n_fabrics, &p->fabric, err);
 }
 
+/* GUIDs with blanks between. */
+static size_t read_servers(const char *text, struct rk_arena *arena, uint64_t **ret)
+{
+	size_t n = 0;
+
+	*ret = rk_arena_array(arena, strlen(text) / 2 + 1, sizeof(**ret));
+	for (const char *word = text; *word; word += strspn(word, " ")) {
+		char *guid RK_CLEANUP_FREE = rk_xstrndup(word, strcspn(word, " "));
+		n += rk_parse_u64(guid, &(*ret)[n]);
+		word += strlen(guid);
+	}
+	return n;
+}
+
+/* Names with commas between; who is no tenant any more has nothing to be served with. */
+static size_t read_tenants(struct rk_row_reader *r, const char *text, int **ret)
+{
+	size_t n = 0;
+
+	*ret = rk_arena_array(r->arena, strlen(text) / 2 + 1, sizeof(**ret));
+	for (const char *word = text; *word; word += strspn(word, ",")) {
+		char *name RK_CLEANUP_FREE = rk_xstrndup(word, strcspn(word, ","));
+		n += find_tenant(r, name, &(*ret)[n], NULL) == 0;
+		word += strlen(name);
+	}
+	return n;
+}
+
+int rk_read_service(void *ctx, const struct rk_db_row *row, struct rk_err *err)
+{
+	struct rk_row_reader *r = ctx;
+	struct rk_ib_service *s = &r->site->ib_services[r->site->n_ib_services++];
+	const char *tenants = rk_db_text(row, 4);
+
+	*s = (struct rk_ib_service){ .name = rk_read_column(r, row, 0), .pkey = (uint16_t)rk_db_int(row, 2), .all = !tenants };
+	s->n_servers = read_servers(rk_db_text(row, 3), r->arena, &s->servers);
+	s->n_tenants = read_tenants(r, tenants ? tenants : "", &s->tenants);
+	return rk_read_position("ib_services", rk_db_int(row, 1), r->site->n_fabrics, &s->fabric, err);
+}
+
 int rk_read_reservation(void *ctx, const struct rk_db_row *row, struct rk_err *err)
 {
 	struct rk_row_reader *r = ctx;
@@ -159,12 +199,18 @@ static int by_pkey(const void *a, const void *b)
 	return x->cluster != y->cluster ? (x->cluster > y->cluster) - (x->cluster < y->cluster) : (x->pkey > y->pkey) - (x->pkey < y->pkey);
 }
 
+static int by_service(const void *a, const void *b)
+{
+	return strcmp(((const struct rk_ib_service *)a)->name, ((const struct rk_ib_service *)b)->name);
+}
+
 /* What belongs to a cluster lies together. */
 void rk_read_link_clusters(struct rk_site *s)
 {
 	qsort(s->vms, s->n_vms, sizeof(*s->vms), by_number);
 	qsort(s->nvl_partitions, s->n_nvl_partitions, sizeof(*s->nvl_partitions), by_place);
 	qsort(s->ib_partitions, s->n_ib_partitions, sizeof(*s->ib_partitions), by_pkey);
+	qsort(s->ib_services, s->n_ib_services, sizeof(*s->ib_services), by_service);
 	for (size_t i = s->n_vms; i-- > 0;) {
 		s->clusters[s->vms[i].cluster].first_vm = (int)i;
 		s->clusters[s->vms[i].cluster].n_vms++;

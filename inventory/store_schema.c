@@ -143,14 +143,23 @@ static const char *const ninth[] = { "ALTER TABLE racks ADD COLUMN nvl_per_tray 
 /* Every command that changes something asks for operations that are not over. */
 static const char *const tenth[] = { "CREATE INDEX ops_by_end ON ops (ended_ms)", NULL };
 
+/* Partitions that are shared: servers are GUIDs with blanks between, tenants names with commas; NULL: all. */
+static const char *const eleventh[] = {
+	"CREATE TABLE ib_services (name TEXT NOT NULL CONSTRAINT ib_services_name PRIMARY KEY, fabric TEXT NOT NULL"
+	" CONSTRAINT ib_services_there REFERENCES fabrics (name) " AT_COMMIT ", pkey BIGINT NOT NULL"
+	" CONSTRAINT ib_services_range CHECK (pkey BETWEEN 1 AND 32766), servers TEXT NOT NULL, tenants TEXT, actor TEXT NOT NULL, at_ms BIGINT NOT NULL,"
+	" revision BIGINT NOT NULL, CONSTRAINT ib_services_fabric UNIQUE (fabric, pkey))",
+	NULL,
+};
+
 const struct rk_migration rk_store_migrations[] = { { 1, first }, { 2, second }, { 3, third }, { 4, fourth }, { 5, fifth }, { 6, sixth }, { 7, seventh },
-						       { 8, eighth }, { 9, ninth }, { 10, tenth }, { 0, NULL } };
+						       { 8, eighth }, { 9, ninth }, { 10, tenth }, { 11, eleventh }, { 0, NULL } };
 
 const char *const rk_store_tables[] = { "meta",	   "site",	 "profiles",   "fabrics",	 "racks",	  "trays",	"gpus",
 					"hcas",	   "images",	 "tenants",    "marks",	 "clusters",	  "vms",	"gpu_alloc",
 					"port_alloc", "nvl_partitions", "ib_partitions", "tombstones", "reservations", "ops",	"steps",
 					"leases",  "audit",	 "topology",   "changes",	 "leaves",	  "parts",	"retired",
-					"usage_log", "accepted",	 "silences",   "health_samples", NULL };
+					"usage_log", "accepted",	 "silences",   "health_samples", "ib_services", NULL };
 
 int rk_store_newest_schema(void)
 {

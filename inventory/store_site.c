@@ -74,7 +74,7 @@ static int check_fabric(void *ctx, const struct rk_db_row *row, struct rk_err *e
 
 	(void)err;
 	if (rk_find_fabric(c->site, rk_db_text(row, 0)) < 0)
-		lose(c, rk_xasprintf("fabric %s has a partition of cluster %s", rk_db_text(row, 0), rk_db_text(row, 1)));
+		lose(c, rk_xasprintf("fabric %s has a partition of %s", rk_db_text(row, 0), rk_db_text(row, 1)));
 	return 0;
 }
 
@@ -106,7 +106,8 @@ static const struct {
 	{ "SELECT a.guid, v.name, v.tray, c.name FROM gpu_alloc a JOIN vms v ON v.id = a.vm JOIN clusters c ON c.id = v.cluster", check_gpu },
 	{ "SELECT a.guid, v.name, v.tray, c.name FROM port_alloc a JOIN vms v ON v.id = a.vm JOIN clusters c ON c.id = v.cluster", check_port },
 	{ "SELECT p.rack, c.name FROM nvl_partitions p JOIN clusters c ON c.id = p.cluster", check_rack },
-	{ "SELECT p.fabric, c.name FROM ib_partitions p JOIN clusters c ON c.id = p.cluster", check_fabric },
+	{ "SELECT p.fabric, 'cluster ' || c.name FROM ib_partitions p JOIN clusters c ON c.id = p.cluster UNION ALL"
+	  " SELECT fabric, 'service ' || name FROM ib_services", check_fabric },
 	{ "SELECT tenant, 'cluster ' || name FROM clusters UNION ALL SELECT tenant, 'reservation ' || id FROM reservations", check_tenant },
 	{ "SELECT image, name FROM clusters WHERE image IS NOT NULL AND image IN (SELECT name FROM images)", check_image },
 };

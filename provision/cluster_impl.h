@@ -14,6 +14,7 @@ struct rk_layout {
 	const char *cluster;
 	const struct rk_member *members; size_t n;      /* the VMs the change is about */
 	const struct rk_member *rest; size_t n_rest;    /* those that stay as they are */
+	int tenant;
 	const char *ib_name;              /* what the subnet manager calls its partition; NULL: by the cluster */
 	const char *resiliency;
 	int multicast;
@@ -35,6 +36,9 @@ const char *rk_next_address(struct rk_world *world, size_t *nth, struct rk_arena
 int rk_add_vm_step(struct rk_plan *plan, const char *kind, const char *vm, const char *tray, const int *deps, size_t n_deps);
 int rk_add_nvl_step(struct rk_plan *plan, const struct rk_layout *l, const char *kind, int rack, const int *deps, size_t n_deps);
 int rk_add_ib_step(struct rk_plan *plan, const struct rk_layout *l, const char *kind, const int *deps, size_t n_deps);
+/* The members' ports into, or out of, the services that the tenant has on the cluster's fabric: a step "ib.join", "ib.leave" or "ib.expel" each. ids: room
+ * for one per service of the site, or NULL. Returns how many. */
+size_t rk_add_service_steps(struct rk_plan *plan, const struct rk_layout *l, const char *kind, const int *deps, size_t n_deps, int *ids);
 /* preflight -> partitions -> volumes -> define -> start -> ssh of the members; last: one id per member. */
 void rk_add_build(struct rk_plan *plan, const struct rk_layout *l, int *last);
 /* The IMEX lists on the VMs that stay, of every rack where members come or go: with_members, the list holds them. ids: room for n_rest. */
@@ -82,4 +86,4 @@ const char *rk_params_end(struct rk_jw *w, struct rk_str *out, struct rk_arena *
 
 /* Ends of the operation types (provision/op_types.c). */
 typedef int rk_op_finish(struct rk_world *world, int64_t op, const struct rk_jnode *params, enum rk_op_end end, struct rk_err *err);
-rk_op_finish rk_finish_create, rk_finish_delete, rk_finish_grow, rk_finish_shrink, rk_finish_repair, rk_finish_power, rk_finish_bundle, rk_finish_edits;
+rk_op_finish rk_finish_create, rk_finish_delete, rk_finish_grow, rk_finish_shrink, rk_finish_repair, rk_finish_power, rk_finish_bundle, rk_finish_edits, rk_finish_service_create, rk_finish_service_delete;

@@ -47,6 +47,7 @@ static int choose_ids(const struct rk_site *site, const struct rk_spec *spec, co
 	l->nvl_names = names;
 	l->fabric = site->n_fabrics ? site->hcas[site->trays[p->trays[0]].first_hca].fabric : RK_NONE;
 	l->pkey = (uint16_t)spec->infiniband.pkey;
+	l->tenant = rk_find_tenant(site, spec->tenant);
 	if (!rc && l->fabric >= 0 && !l->pkey)
 		rc = rk_store_free_pkey(site, l->fabric, &l->pkey, err);
 	return rc;

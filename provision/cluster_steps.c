@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "provision/cluster_impl.h"
+#include "provision/service.h"
 
 /* Steps of clusters: what is journalled is enough to carry them out. */
 
@@ -111,6 +112,28 @@ int rk_add_ib_step(struct rk_plan *plan, const struct rk_layout *l, const char *
 			   rk_str_text(&params), deps, n_deps);
 }
 
+size_t rk_add_service_steps(struct rk_plan *plan, const struct rk_layout *l, const char *kind, const int *deps, size_t n_deps, int *ids)
+{
+	size_t n = 0;
+
+	for (size_t i = 0; l->fabric >= 0 && i < l->site->n_ib_services; i++) {
+		const struct rk_ib_service *s = &l->site->ib_services[i];
+		struct rk_str params RK_CLEANUP_STR = RK_STR_INIT;
+		struct rk_jw w;
+		if (s->fabric != l->fabric || !rk_ib_serves(s, l->tenant))
+			continue;
+		rk_jw_init(&w, &params, 0);
+		rk_service_params(l->site, s, &w);
+		ports_of(l, "members", l->members, l->n, &w);
+		rk_jw_end(&w);
+		int id = rk_add_service_step(plan, l->site, s, kind, rk_str_text(&params), deps, n_deps);
+		if (ids)
+			ids[n] = id;
+		n++;
+	}
+	return n;
+}
+
 /* The partitions the members need: new ones, or a place in those the cluster has. */
 static size_t add_partitions(struct rk_plan *plan, const struct rk_layout *l, const int *checks, int *ids)
 {
@@ -123,14 +146,14 @@ static size_t add_partitions(struct rk_plan *plan, const struct rk_layout *l, co
 	}
 	if (l->fabric >= 0)
 		ids[n++] = rk_add_ib_step(plan, l, l->n_rest ? "ib.join" : "ib.partition", checks, l->n);
-	return n;
+	return n + rk_add_service_steps(plan, l, "ib.join", checks, l->n, ids + n);
 }
 
 /* DESIGN section 5: both partitions before any guest driver starts. */
 void rk_add_build(struct rk_plan *plan, const struct rk_layout *l, int *last)
 {
 	int *checks = rk_arena_array(l->arena, l->n, sizeof(int));
-	int *deps = rk_arena_array(l->arena, l->site->n_racks + 2, sizeof(int));
+	int *deps = rk_arena_array(l->arena, l->site->n_racks + l->site->n_ib_services + 2, sizeof(int));
 
 	for (size_t i = 0; i < l->n; i++)
 		checks[i] = rk_add_vm_step(plan, "vm.preflight", l->members[i].vm, NULL, NULL, 0);
@@ -247,7 +270,7 @@ void rk_layout_of_cluster(const struct rk_site *site, const struct rk_cluster *c
 		ids[site->nvl_partitions[i].rack] = site->nvl_partitions[i].id;
 		names[site->nvl_partitions[i].rack] = site->nvl_partitions[i].name;
 	}
-	*l = (struct rk_layout){ .site = site, .arena = arena, .cluster = c->name, .members = members, .n = (size_t)c->n_vms, .fabric = RK_NONE, .nvl_ids = ids,
+	*l = (struct rk_layout){ .site = site, .arena = arena, .cluster = c->name, .tenant = c->tenant, .members = members, .n = (size_t)c->n_vms, .fabric = RK_NONE, .nvl_ids = ids,
 				.nvl_names = names };
 	if (c->ib >= 0) {
 		l->fabric = site->ib_partitions[c->ib].fabric;

@@ -2,6 +2,7 @@
 #include <string.h>
 
 #include "provision/cluster_impl.h"
+#include "provision/service.h"
 #include "provision/steps.h"
 
 /* The way back from drift, as an operation: every difference that has one becomes steps of its own, which look again before they act. What racksh
@@ -105,6 +106,13 @@ static const char *fix_infiniband(struct fixer *x, const struct rk_drift *d)
 		why = layout_for(x, p->cluster, &l);
 		if (!why)
 			rk_add_ib_step(x->plan, &l, "ib.fix", NULL, 0);
+	}
+	for (size_t i = 0; i < site->n_ib_services; i++) {
+		const struct rk_ib_service *s = &site->ib_services[i];
+		if (!rk_streq(d->object, rk_arena_printf(x->arena, "%s/0x%04x", site->fabrics[s->fabric].name, s->pkey)))
+			continue;
+		rk_add_service_fix(x->plan, site, s, x->arena);
+		why = NULL;
 	}
 	return why;
 }

@@ -14,6 +14,12 @@ struct rk_ib_live {                       /* a partition as the manager's config
 	bool ours;                        /* in the managed section / range */
 	struct rk_ib_member *members; size_t n_members; /* sorted by guid */
 };
+struct rk_ib_wanted {                     /* a partition as it is to be */
+	uint16_t pkey;                    /* 15 bit */
+	const char *name;
+	const struct rk_ib_member *members; size_t n;
+	bool shared;                      /* a service of several tenants: index 0 of a port's table is left to the tenant's own key, where collective libraries look */
+};
 struct rk_ib_port {                       /* what one port really holds */
 	uint64_t guid;
 	bool known;                       /* false: could not be read; pkeys is empty and means nothing */
@@ -38,8 +44,8 @@ struct rk_ib_reading {                    /* counters of one port at one moment 
 struct rk_ib_ops {
 	/* The manager's configuration, read and strictly checked now. */
 	int (*list)(struct rk_ib *ib, int fabric, struct rk_arena *arena, struct rk_ib_live **ret, size_t *ret_n, struct rk_err *err);
-	/* Makes the partition exactly these members (the safe procedure of field/infiniband.md 2.4, until the manager took it). n = 0 removes it. */
-	int (*set)(struct rk_ib *ib, int fabric, uint16_t pkey, const char *name, const struct rk_ib_member *members, size_t n, struct rk_err *err);
+	/* Makes the partition exactly what it is to be (the safe procedure of field/infiniband.md 2.4, until the manager took it). No members: removes it. */
+	int (*set)(struct rk_ib *ib, int fabric, const struct rk_ib_wanted *wanted, struct rk_err *err);
 	/* PKey tables of these ports, in order; a port that does not answer is known = false. */
 	int (*tables)(struct rk_ib *ib, int fabric, const uint64_t *guids, size_t n, struct rk_arena *arena, struct rk_ib_port *ret, struct rk_err *err);
 	/* ibnetdiscover text of the living fabric. */

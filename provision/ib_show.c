@@ -28,12 +28,16 @@ static const struct rk_ib_member *member_of(const struct rk_ib_live *part, uint6
 	return NULL;
 }
 
-static void see_port(const struct rk_live *live, int hca, uint16_t pkey, struct rk_ib_show_member *m, struct rk_arena *arena)
+static void see_port(const struct rk_ib_port *port, uint16_t pkey, struct rk_ib_show_member *m, struct rk_arena *arena)
 {
-	const struct rk_ib_port *port = &live->ports[hca];
+	bool full = false, limited = false;
 
+	for (size_t i = 0; i < port->n_pkeys; i++) {
+		full |= port->pkeys[i] == (pkey | 0x8000u);
+		limited |= port->pkeys[i] == pkey;
+	}
 	if (port->known)
-		m->live = rk_live_port_has(live, hca, pkey | 0x8000u) ? "full" : rk_live_port_has(live, hca, pkey) ? "limited" : "absent";
+		m->live = full ? "full" : limited ? "limited" : "absent";
 	else if (port->down)
 		m->live = "down";
 	else
@@ -45,25 +49,37 @@ static void add_member(const struct rk_live *live, const struct rk_ib_live *part
 {
 	const struct rk_site *site = live->site;
 	const struct rk_ib_partition *p = wanted_by == RK_NONE ? NULL : &site->ib_partitions[wanted_by];
+	const struct rk_ib_service *s = rk_ib_service_of(site, site->hcas[hca].fabric, pkey);
 	const struct rk_ib_member *configured = member_of(part, site->hcas[hca].port_guid);
-	bool wanted = p && rk_tray_cluster(site, site->hcas[hca].tray) == p->cluster;
-	struct rk_ib_show_member m = { .guid = site->hcas[hca].port_guid, .port = rk_hca_label(site, hca, arena), .wanted = wanted ? word_of(p->full) : NULL,
+	bool server = s && rk_ib_server(s, site->hcas[hca].port_guid), full = server || (p && p->full);
+	bool wanted = server || (p && rk_tray_cluster(site, site->hcas[hca].tray) == p->cluster) || (s && rk_ib_service_has(site, s, hca));
+	struct rk_ib_show_member m = { .guid = site->hcas[hca].port_guid, .port = rk_hca_label(site, hca, arena), .wanted = wanted ? word_of(full) : NULL,
 				       .configured = configured ? word_of(configured->full) : NULL };
 
-	see_port(live, hca, pkey, &m, arena);
+	see_port(&live->ports[hca], pkey, &m, arena);
 	if (wanted || configured || rk_streq(m.live, "full") || rk_streq(m.live, "limited"))
 		ret->members[ret->n++] = m;
 }
 
-static void describe(const struct rk_site *site, const struct rk_ib_live *part, int partition, struct rk_arena *arena, struct rk_ib_show *ret)
+/* A server that the inventory does not have. */
+static void add_server(const struct rk_live *live, const struct rk_ib_service *s, size_t i, const struct rk_ib_live *part, struct rk_arena *arena, struct rk_ib_show *ret)
+{
+	const struct rk_ib_member *configured = member_of(part, s->servers[i]);
+	struct rk_ib_show_member m = { .guid = s->servers[i], .wanted = word_of(true), .configured = configured ? word_of(configured->full) : NULL };
+
+	see_port(&live->servers[s - live->site->ib_services][i], s->pkey, &m, arena);
+	ret->members[ret->n++] = m;
+}
+
+static void describe(const struct rk_site *site, const struct rk_ib_live *part, int partition, const struct rk_ib_service *s, struct rk_arena *arena, struct rk_ib_show *ret)
 {
 	const struct rk_ib_partition *p = partition == RK_NONE ? NULL : &site->ib_partitions[partition];
 	const struct rk_cluster *c = p ? &site->clusters[p->cluster] : NULL;
 
-	*ret = (struct rk_ib_show){ .name = rk_arena_strdup(arena, p ? p->name : part->name), .tenant = c ? site->tenants[c->tenant].name : NULL,
-				    .cluster = c ? c->name : NULL, .membership = p ? word_of(p->full) : NULL,
-				    .state = c ? rk_cluster_state_name(c->state) : "foreign" };
-	ret->members = rk_arena_array(arena, site->n_hcas + (part ? part->n_members : 0), sizeof(*ret->members));
+	*ret = (struct rk_ib_show){ .name = rk_arena_strdup(arena, p ? p->name : s ? s->name : part->name), .tenant = c ? site->tenants[c->tenant].name : NULL,
+				    .cluster = c ? c->name : NULL, .membership = p ? word_of(p->full) : s ? word_of(false) : NULL,
+				    .state = c ? rk_cluster_state_name(c->state) : s ? "service" : "foreign" };
+	ret->members = rk_arena_array(arena, site->n_hcas + (s ? s->n_servers : 0) + (part ? part->n_members : 0), sizeof(*ret->members));
 }
 
 /* A reservation that follows the key changes with the partition. */
@@ -95,16 +111,20 @@ int rk_ib_show(struct rk_world *world, int fabric, uint16_t pkey, struct rk_aren
 	if (rc)
 		return rc;
 	const struct rk_ib_live *part = rk_live_ib_part(live, fabric, pkey);
-	if (partition == RK_NONE && !part)
+	const struct rk_ib_service *s = rk_ib_service_of(site, fabric, pkey);
+	if (partition == RK_NONE && !part && !s)
 		return live->ib[fabric].read ? rk_err_set(err, RK_NOT_FOUND, "no InfiniBand partition 0x%04x in fabric \"%s\"", pkey, site->fabrics[fabric].name) :
 					       rk_err_set(err, RK_UNREACHABLE, "%s", live->ib[fabric].why);
-	describe(site, part, partition, arena, ret);
+	describe(site, part, partition, s, arena, ret);
 	ask_sharp(world, fabric, pkey, arena, ret);
 	for (size_t h = 0; h < site->n_hcas; h++)
 		if (hcas[h])
 			add_member(live, part, partition, (int)h, pkey, arena, ret);
+	for (size_t i = 0; s && i < s->n_servers; i++)
+		if (rk_find_hca_guid(site, s->servers[i]) < 0)
+			add_server(live, s, i, part, arena, ret);
 	for (size_t i = 0; part && i < part->n_members; i++)
-		if (rk_find_hca_guid(site, part->members[i].guid) < 0)
+		if (rk_find_hca_guid(site, part->members[i].guid) < 0 && !(s && rk_ib_server(s, part->members[i].guid)))
 			ret->members[ret->n++] = (struct rk_ib_show_member){ .guid = part->members[i].guid, .configured = word_of(part->members[i].full),
 									     .why = "not in the inventory" };
 	return 0;

@@ -12,7 +12,7 @@ struct rk_ib_show_member {
 };
 struct rk_ib_show {
 	const char *name, *tenant, *cluster, *membership;
-	const char *state;                /* of the cluster; "foreign": the store does not have it */
+	const char *state;                /* of the cluster; "service": it is shared; "foreign": the store does not have it */
 	const char *sharp;                /* SHARP reservations that follow it, "none", or NULL: not known, see sharp_why */
 	const char *sharp_why;
 	struct rk_ib_show_member *members; size_t n; /* by inventory order, then by GUID */

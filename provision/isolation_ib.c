@@ -26,6 +26,23 @@ static void hold_foreign(struct rk_proof *p, int fabric, unsigned word, int tena
 		p->holders.items[at].how[tenant] |= word & 0x8000u ? 2 : 1;
 }
 
+/* A port in the partition of a service, now or (configured) after the next sweep: servers are full, tenants that have it limited, and nobody else is. */
+static void service_breaches(struct rk_proof *p, const struct rk_ib_service *s, uint64_t guid, bool full, const char *verb)
+{
+	int hca = rk_find_hca_guid(p->site, guid), tenant = hca < 0 ? RK_NONE : rk_proof_tenant_of(p, p->site->hcas[hca].tray);
+	const char *where = rk_arena_printf(p->arena, "%s/0x%04x", p->site->fabrics[s->fabric].name, s->pkey);
+	const char *label = hca < 0 ? rk_arena_printf(p->arena, "0x%016" PRIx64, guid) : rk_hca_label(p->site, hca, p->arena);
+
+	if (tenant == RK_NONE && rk_ib_server(s, guid))
+		return;
+	if (full)
+		rk_proof_violate(p, "infiniband", where, tenant, RK_NONE,
+			rk_arena_printf(p->arena, "port %s %s key %s of service %s as a full member and reaches every tenant that has it", label, verb, where, s->name));
+	else if (hca < 0 || !rk_ib_service_has(p->site, s, hca))
+		rk_proof_violate(p, "infiniband", where, tenant, RK_NONE,
+			rk_arena_printf(p->arena, "port %s%s %s key %s of service %s", label, tenant == RK_NONE ? ", which no tenant has," : " of a tenant that does not have it", verb, where, s->name));
+}
+
 static void port_breaches(struct rk_proof *p, int hca)
 {
 	const struct rk_ib_port *port = &p->live->ports[hca];
@@ -41,6 +58,8 @@ static void port_breaches(struct rk_proof *p, int hca)
 		if (key == RK_PKEY_DEFAULT)
 			rk_proof_violate(p, "infiniband", where, tenant, RK_NONE,
 				rk_arena_printf(p->arena, "port %s is a full member of the default partition and reaches every port of %s", label, fabric_name));
+		else if (rk_ib_service_of(p->site, fabric, key))
+			service_breaches(p, rk_ib_service_of(p->site, fabric, key), port->guid, word & 0x8000u, "holds");
 		else if (!rk_map_get_u64(p->owners, rk_proof_key(fabric, key), &owner))
 			hold_foreign(p, fabric, word, tenant);
 		else if ((int)owner != tenant)
@@ -78,6 +97,7 @@ static void configured_breaches(struct rk_proof *p, int fabric, const struct rk_
 	const char *where = rk_arena_printf(p->arena, "%s/0x%04x", p->site->fabrics[fabric].name, part->pkey);
 	size_t owner;
 	bool owned = rk_map_get_u64(p->owners, rk_proof_key(fabric, part->pkey), &owner);
+	const struct rk_ib_service *service = rk_ib_service_of(p->site, fabric, part->pkey);
 
 	for (size_t i = 0; i < part->n_members; i++) {
 		int hca = rk_find_hca_guid(p->site, part->members[i].guid), tenant = hca < 0 ? RK_NONE : rk_proof_tenant_of(p, p->site->hcas[hca].tray);
@@ -85,6 +105,8 @@ static void configured_breaches(struct rk_proof *p, int fabric, const struct rk_
 			if (tenant != RK_NONE && part->members[i].full)
 				rk_proof_violate(p, "infiniband", where, tenant, RK_NONE,
 					rk_arena_printf(p->arena, "the configuration makes port %s a full member of the default partition", rk_hca_label(p->site, hca, p->arena)));
+		} else if (service) {
+			service_breaches(p, service, part->members[i].guid, part->members[i].full, "is given by the configuration");
 		} else if (!owned) {
 			if (tenant != RK_NONE || in_pool(p, fabric, part->pkey))
 				hold_foreign(p, fabric, part->pkey | (part->members[i].full ? 0x8000u : 0), tenant);
@@ -212,6 +234,18 @@ static void prove_ports(struct rk_proof *p, int fabric, int cluster)
 		port_breaches(p, hcas[i]);
 }
 
+/* Its tenants' ports were looked at with their clusters, or are. */
+static void prove_service(struct rk_proof *p, int fabric, const struct rk_ib_service *s)
+{
+	const struct rk_ib_live *live = rk_live_ib_part(p->live, fabric, s->pkey);
+	size_t before = p->found.n;
+
+	if (live)
+		configured_breaches(p, fabric, live);
+	rk_proof_add_row(p, "infiniband", rk_arena_printf(p->arena, "%s/0x%04x", p->site->fabrics[fabric].name, s->pkey), RK_NONE, before, !p->live->ib[fabric].read,
+			 p->live->ib[fabric].read ? rk_arena_printf(p->arena, "service %s: shared, tenants are limited members", s->name) : p->live->ib[fabric].why);
+}
+
 void rk_proof_fabric(struct rk_proof *p, int fabric)
 {
 	const char *name = p->site->fabrics[fabric].name;
@@ -231,6 +265,9 @@ void rk_proof_fabric(struct rk_proof *p, int fabric)
 		prove_ports(p, fabric, part->cluster);
 		ports_row(p, fabric, rk_arena_printf(p->arena, "%s/0x%04x", name, part->pkey), part->cluster, before);
 	}
+	for (size_t i = 0; i < p->site->n_ib_services; i++)
+		if (p->site->ib_services[i].fabric == fabric)
+			prove_service(p, fabric, &p->site->ib_services[i]);
 	before = p->found.n;
 	prove_ports(p, fabric, RK_NONE);
 	ports_row(p, fabric, rk_arena_printf(p->arena, "%s free ports", name), RK_NONE, before);

@@ -9,6 +9,8 @@ static const struct rk_op_type op_types[] = {
 	{ .name = "cluster.shrink", .finish = rk_finish_shrink },
 	{ .name = "cluster.rename" },
 	{ .name = "cluster.repair", .finish = rk_finish_repair },
+	{ .name = "service.create", .finish = rk_finish_service_create },
+	{ .name = "service.delete", .forward_only = true, .finish = rk_finish_service_delete },
 	{ .name = "tray.replace", .forward_only = true },
 	{ .name = "drift.fix", .independent = true, .finish = rk_finish_power },
 	{ .name = "tray.restore", .independent = true },

@@ -7,6 +7,7 @@
 
 #include "inventory/base/str.h"
 #include "provision/discover_impl.h"
+#include "provision/service.h"
 #include "provision/steps.h"
 
 /* ---- what is in the slot now ------------------------------------------------------------------------------------------------------ */
@@ -135,6 +136,35 @@ static void add_ib(const struct swap *s, struct rk_plan *plan)
 	rk_plan_add(plan, "ib.join", rk_arena_printf(s->arena, "%s/0x%04x", fabric, p->pkey), rk_arena_printf(s->arena, "ib:%s", fabric), rk_str_text(&text), NULL, 0);
 }
 
+/* The tray's ports on the fabric, by those GUIDs, into or out of a service. */
+static int add_service(const struct swap *s, struct rk_plan *plan, const struct rk_ib_service *service, const char *kind, const uint64_t *ports, const int *deps, size_t n_deps)
+{
+	struct rk_str text RK_CLEANUP_STR = RK_STR_INIT;
+	struct rk_jw w;
+
+	rk_jw_init(&w, &text, 0);
+	rk_service_params(s->site, service, &w);
+	rk_jw_key(&w, "members");
+	rk_jw_array(&w);
+	for (int h = 0; h < s->tray->n_hcas; h++)
+		if (s->site->hcas[s->tray->first_hca + h].fabric == service->fabric && ports[h])
+			rk_jw_hex64(&w, ports[h]);
+	rk_jw_end(&w);
+	rk_jw_end(&w);
+	return rk_add_service_step(plan, s->site, service, kind, rk_str_text(&text), deps, n_deps);
+}
+
+static void add_services(const struct swap *s, struct rk_plan *plan)
+{
+	for (size_t i = 0; i < s->site->n_ib_services; i++) {
+		const struct rk_ib_service *service = &s->site->ib_services[i];
+		if (service->fabric != s->site->ib_partitions[s->cluster->ib].fabric || !rk_ib_serves(service, s->cluster->tenant))
+			continue;
+		int out = add_service(s, plan, service, "ib.leave", s->from->ports, NULL, 0);
+		add_service(s, plan, service, "ib.join", s->to->ports, &out, 1);
+	}
+}
+
 static struct rk_plan *make_plan(const struct swap *s)
 {
 	struct rk_plan *plan = rk_plan_new(rk_arena_printf(s->arena, "tray replace %s", s->tray->name));
@@ -143,8 +173,10 @@ static struct rk_plan *make_plan(const struct swap *s)
 		int out = add_nvl(s, plan, "nvl.forget", s->from, NULL, 0);
 		add_nvl(s, plan, "nvl.join", s->to, &out, 1);
 	}
-	if (s->cluster && s->cluster->ib >= 0)
+	if (s->cluster && s->cluster->ib >= 0) {
 		add_ib(s, plan);
+		add_services(s, plan);
+	}
 	return plan;
 }
 

@@ -86,19 +86,27 @@ static char *members_text(const char *name, const struct rk_ib_member *members, 
 	return rk_str_steal(&out);
 }
 
-static int ib_set(struct rk_ib *ib, int fabric, uint16_t pkey, const char *name, const struct rk_ib_member *members, size_t n, struct rk_err *err)
+static int ib_set(struct rk_ib *ib, int fabric, const struct rk_ib_wanted *w, struct rk_err *err)
 {
-	char *key RK_CLEANUP_FREE = rk_xasprintf("ib:%s:%04x", fabric_name(ib, fabric), pkey), *value RK_CLEANUP_FREE = members_text(name, members, n);
+	char *key RK_CLEANUP_FREE = rk_xasprintf("ib:%s:%04x", fabric_name(ib, fabric), w->pkey), *value RK_CLEANUP_FREE = members_text(w->name, w->members, w->n);
 	struct rk_sim_call call;
 	int rc = rk_sim_enter(of_ib(ib), &call, "ib.set", fabric_name(ib, fabric), true, err);
 
 	if (rc)
 		return rc;
-	if (pkey < 1 || pkey >= RK_PKEY_DEFAULT)
-		rc = rk_err_set(err, RK_INVALID, "key 0x%04x is not one that a tenant can have", pkey);
+	if (w->pkey < 1 || w->pkey >= RK_PKEY_DEFAULT)
+		rc = rk_err_set(err, RK_INVALID, "key 0x%04x is not one that a tenant can have", w->pkey);
 	else
-		rk_sim_set(&call, key, n ? value : NULL, RK_SIM_IB_MS);
+		rk_sim_set(&call, key, w->n ? value : NULL, RK_SIM_IB_MS);
 	return rk_sim_leave(&call, rc, err);
+}
+
+/* A port that the inventory does not have (a server) is in the fabric as soon as somebody gives it a key. */
+static bool foreign_port(const struct rk_sim *sim, const struct rk_site *site, int fabric, uint64_t guid)
+{
+	uint16_t keys[64];
+
+	return rk_find_hca_guid(site, guid) < 0 && rk_sim_port_keys(sim, site, fabric, guid, true, keys, RK_ARRAY_SIZE(keys)) > 1;
 }
 
 bool rk_sim_link_up(const struct rk_sim *sim, const struct rk_site *site, uint64_t guid)
@@ -119,7 +127,7 @@ static int ib_tables(struct rk_ib *ib, int fabric, const uint64_t *guids, size_t
 	if (rc)
 		return rc;
 	for (size_t i = 0; i < n; i++) {
-		bool up = rk_sim_link_up(sim, ib->site, guids[i]);
+		bool up = rk_sim_link_up(sim, ib->site, guids[i]) || foreign_port(sim, ib->site, fabric, guids[i]);
 		ret[i] = (struct rk_ib_port){ .guid = guids[i], .known = up, .down = !up, .why = up ? NULL : "the port is not in the fabric: its link is down" };
 		if (!up)
 			continue;

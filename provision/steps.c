@@ -17,7 +17,7 @@ static const struct rk_step_kind op_steps[] = {
 	{ .name = "op.confirm", .summary = "wait for op confirm; without it everything is undone", .awaits = true },
 	{ .name = NULL },
 };
-static const struct rk_step_kind *const tables[] = { rk_nvl_steps, rk_nvl_home_steps, rk_ib_steps, rk_vm_steps, rk_power_steps, rk_guest_steps, rk_imex_steps, rk_seal_steps, rk_tray_steps, rk_stray_steps, rk_return_steps, op_steps };
+static const struct rk_step_kind *const tables[] = { rk_nvl_steps, rk_nvl_home_steps, rk_ib_steps, rk_service_steps, rk_vm_steps, rk_power_steps, rk_guest_steps, rk_imex_steps, rk_seal_steps, rk_tray_steps, rk_stray_steps, rk_return_steps, op_steps };
 
 const struct rk_step_kind *rk_step_kind_find(const char *name)
 {

@@ -2,7 +2,7 @@
 #pragma once
 #include "provision/op.h"
 
-extern const struct rk_step_kind rk_vm_steps[], rk_power_steps[], rk_guest_steps[], rk_imex_steps[], rk_seal_steps[], rk_nvl_steps[], rk_ib_steps[], rk_tray_steps[], rk_stray_steps[], rk_return_steps[]; /* end with name == NULL */
+extern const struct rk_step_kind rk_vm_steps[], rk_power_steps[], rk_guest_steps[], rk_imex_steps[], rk_seal_steps[], rk_nvl_steps[], rk_ib_steps[], rk_service_steps[], rk_tray_steps[], rk_stray_steps[], rk_return_steps[]; /* end with name == NULL */
 
 const char *rk_param(const struct rk_step *step, const char *key); /* "" when absent */
 long rk_param_int(const struct rk_step *step, const char *key);

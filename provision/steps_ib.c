@@ -5,7 +5,8 @@
 
 #include "provision/steps.h"
 
-/* InfiniBand partitions. Params: fabric, pkey, name, full, members (the ports the step is about), rest (members that stay). */
+/* InfiniBand partitions. Params: fabric, pkey, name, full, members (the ports the step is about), rest (members that stay). Of a service: servers (its
+ * full members); shared: the members that stay are those that are there when the step runs, because several clusters come and go. */
 
 static int ib_fabric(struct rk_world *world, const struct rk_step *step, int *ret, struct rk_err *err)
 {
@@ -21,11 +22,28 @@ static bool is_dark(const struct rk_site *site, uint64_t guid, const struct rk_i
 	return port->down || (hca >= 0 && rk_tray_mark(&site->trays[site->hcas[hca].tray]));
 }
 
-/* Reads the tables of all members. An unread port is "unknown", never "gone" and never "there"; down_too: one that is dark is as good as read. */
-static int ib_read(struct rk_world *world, struct rk_step *step, bool down_too, struct rk_ib_port **ret, size_t *ret_n, struct rk_err *err)
+static bool is_shared(const struct rk_step *step)
+{
+	return rk_param_int(step, "shared") != 0;
+}
+
+/* A service may be deleted while clusters come and go: then there is nothing to do with its key. */
+static int ib_prepare(struct rk_world *world, struct rk_step *step, struct rk_err *err)
+{
+	static char gone[] = "gone";
+	bool known = true;
+	int rc = is_shared(step) ? rk_store_ib_known(world->store, rk_param(step, "fabric"), (uint16_t)rk_param_int(step, "pkey"), &known, err) : 0;
+
+	step->data = known ? NULL : gone;
+	return rc;
+}
+
+/* Reads the tables of all ports of the list. An unread port is "unknown", never "gone" and never "there"; down_too: one that is dark is as good as
+ * read. */
+static int ib_read(struct rk_world *world, struct rk_step *step, const char *list, bool down_too, struct rk_ib_port **ret, size_t *ret_n, struct rk_err *err)
 {
 	size_t n;
-	uint64_t *guids = rk_param_guids(step, "members", &n);
+	uint64_t *guids = rk_param_guids(step, list, &n);
 	struct rk_ib_port *ports = rk_arena_array(step->arena, n, sizeof(*ports));
 	int fabric, rc = ib_fabric(world, step, &fabric, err);
 
@@ -48,17 +66,32 @@ static bool port_has(const struct rk_ib_port *port, unsigned word)
 	return false;
 }
 
+/* Of a service that is being made or removed: its servers have the key as full members, or (there = false) do not have it. */
+static int servers_seen(struct rk_world *world, struct rk_step *step, bool there, int *ret, struct rk_err *err)
+{
+	struct rk_ib_port *ports;
+	size_t n;
+	unsigned key = (unsigned)rk_param_int(step, "pkey");
+
+	if (is_shared(step) || !rk_jget(step->params, "servers"))
+		return 0;
+	int rc = ib_read(world, step, "servers", !there, &ports, &n, err);
+	for (size_t i = 0; !rc && i < n; i++)
+		*ret &= there ? port_has(&ports[i], key | 0x8000u) : !port_has(&ports[i], key) && !port_has(&ports[i], key | 0x8000u);
+	return rc;
+}
+
 static int ib_seen(struct rk_world *world, struct rk_step *step, int *ret, struct rk_err *err)
 {
 	struct rk_ib_port *ports;
 	size_t n;
 	unsigned word = (unsigned)rk_param_int(step, "pkey") | (rk_param_int(step, "full") ? 0x8000u : 0);
-	int rc = ib_read(world, step, false, &ports, &n, err);
+	int rc = ib_read(world, step, "members", false, &ports, &n, err);
 
 	*ret = !rc;
 	for (size_t i = 0; !rc && i < n; i++)
 		*ret &= port_has(&ports[i], word) && !port_has(&ports[i], 0xffff);
-	return rc;
+	return rc ? rc : servers_seen(world, step, true, ret, err);
 }
 
 static int ib_gone(struct rk_world *world, struct rk_step *step, int *ret, struct rk_err *err)
@@ -66,12 +99,20 @@ static int ib_gone(struct rk_world *world, struct rk_step *step, int *ret, struc
 	struct rk_ib_port *ports;
 	size_t n;
 	unsigned key = (unsigned)rk_param_int(step, "pkey");
-	int rc = ib_read(world, step, true, &ports, &n, err);
+	int rc = ib_read(world, step, "members", true, &ports, &n, err);
 
 	*ret = !rc;
 	for (size_t i = 0; !rc && i < n; i++)
 		*ret &= !port_has(&ports[i], key) && !port_has(&ports[i], key | 0x8000u);
-	return rc;
+	return rc ? rc : servers_seen(world, step, false, ret, err);
+}
+
+static const struct rk_ib_live *part_of(const struct rk_step *step, const struct rk_ib_live *live, size_t n)
+{
+	for (size_t i = 0; i < n; i++)
+		if (live[i].pkey == (uint16_t)rk_param_int(step, "pkey"))
+			return &live[i];
+	return NULL;
 }
 
 /* Somebody else's definition of our key, or of one of our ports, is refused. */
@@ -85,44 +126,93 @@ static int ib_probe(struct rk_world *world, struct rk_step *step, int *ret, stru
 		rc = world->ib->ops->list(world->ib, fabric, step->arena, &live, &n, err);
 	if (rc)
 		return rc;
-	const struct rk_ib_live *part = NULL;
-	for (size_t i = 0; i < n; i++)
-		if (live[i].pkey == (uint16_t)rk_param_int(step, "pkey"))
-			part = &live[i];
+	const struct rk_ib_live *part = part_of(step, live, n);
 	if (part && !part->ours) {
 		rk_err_set(err, RK_CONFLICT, "PKey 0x%04x is defined outside the section that racksh manages, as \"%s\"", part->pkey,
 			   part->name ? part->name : "");
 		rk_err_hint(err, "take it out of the pool of fabric %s in the site file, or remove that definition", rk_param(step, "fabric"));
 		return RK_CONFLICT;
 	}
-	if (!part) {
-		*ret = 0;
+	if (!part || step->data) {
+		*ret = step->data != NULL;
 		return 0;
 	}
 	return ib_seen(world, step, ret, err);
 }
 
-/* The partition's members: those that stay ("rest") and, with_members, those the step is about. */
+struct members {
+	struct rk_ib_member *items;
+	size_t n;
+};
+
+/* Once, and as the first one that is added. */
+static void add_member(struct members *m, uint64_t guid, bool full)
+{
+	for (size_t i = 0; i < m->n; i++)
+		if (m->items[i].guid == guid)
+			return;
+	m->items[m->n++] = (struct rk_ib_member){ guid, full };
+}
+
+static bool is_in(const uint64_t *guids, size_t n, uint64_t guid)
+{
+	for (size_t i = 0; i < n; i++)
+		if (guids[i] == guid)
+			return true;
+	return false;
+}
+
+/* Those that are in the partition now, but the step's own ports. *ret_there: there is such a partition. Nobody else of us changes it meanwhile: the step
+ * has the fabric's lane. */
+static int those_there(struct rk_world *world, struct rk_step *step, int fabric, const uint64_t *own, size_t n_own, struct members *ret, bool *ret_there,
+		       struct rk_err *err)
+{
+	struct rk_ib_live *live;
+	size_t n;
+	int rc = world->ib->ops->list(world->ib, fabric, step->arena, &live, &n, err);
+	const struct rk_ib_live *part = rc ? NULL : part_of(step, live, n);
+	size_t n_there = part ? part->n_members : 0;
+
+	*ret_there = part != NULL;
+	ret->items = rk_arena_array(step->arena, n_there + ret->n + 1, sizeof(*ret->items));
+	ret->n = 0;
+	for (size_t i = 0; i < n_there; i++)
+		if (!is_in(own, n_own, part->members[i].guid))
+			ret->items[ret->n++] = part->members[i];
+	return rc;
+}
+
+/* The partition's members: its servers, those that stay, and, with_members, those the step is about. */
 static int ib_set(struct rk_world *world, struct rk_step *step, bool with_members, struct rk_err *err)
 {
-	size_t n_rest, n;
-	uint64_t *rest = rk_param_guids(step, "rest", &n_rest), *guids = rk_param_guids(step, "members", &n);
-	struct rk_ib_member *members = rk_arena_array(step->arena, n_rest + n, sizeof(*members));
+	size_t n_rest, n, n_servers;
+	uint64_t *rest = rk_param_guids(step, "rest", &n_rest), *guids = rk_param_guids(step, "members", &n), *servers = rk_param_guids(step, "servers", &n_servers);
+	bool full = rk_param_int(step, "full") != 0, shared = is_shared(step), there = true;
+	struct members m = { NULL, n_rest + n + n_servers }, stay = { NULL, 0 };
 	int fabric, rc = ib_fabric(world, step, &fabric, err);
 
-	for (size_t i = 0; i < n_rest + n; i++)
-		members[i] = (struct rk_ib_member){ i < n_rest ? rest[i] : guids[i - n_rest], rk_param_int(step, "full") != 0 };
-	if (rc)
+	if (!rc && shared)
+		rc = those_there(world, step, fabric, guids, n, &stay, &there, err);
+	if (rc || step->data || (!there && !with_members))
 		return rc;
-	return world->ib->ops->set(world->ib, fabric, (uint16_t)rk_param_int(step, "pkey"), rk_param(step, "name"), members,
-				   with_members ? n_rest + n : n_rest, err);
+	m = (struct members){ rk_arena_array(step->arena, n_rest + n + n_servers + stay.n, sizeof(*m.items)), 0 };
+	for (size_t i = 0; (shared || with_members) && i < n_servers; i++)
+		add_member(&m, servers[i], true);
+	for (size_t i = 0; i < n_rest; i++)
+		add_member(&m, rest[i], full);
+	for (size_t i = 0; i < stay.n; i++)
+		add_member(&m, stay.items[i].guid, stay.items[i].full);
+	for (size_t i = 0; with_members && i < n; i++)
+		add_member(&m, guids[i], full);
+	const struct rk_ib_wanted wanted = { (uint16_t)rk_param_int(step, "pkey"), rk_param(step, "name"), m.items, m.n, n_servers != 0 };
+	return world->ib->ops->set(world->ib, fabric, &wanted, err);
 }
 
 static int ib_apply(struct rk_world *world, struct rk_step *step, struct rk_err *err)
 {
 	int rc = ib_set(world, step, true, err);
 
-	return rc ? rc : rk_wait_until(world, step, "the PKey in every port's table", ib_seen, err);
+	return rc || step->data ? rc : rk_wait_until(world, step, "the PKey in every port's table", ib_seen, err);
 }
 
 static int ib_undo(struct rk_world *world, struct rk_step *step, struct rk_err *err)
@@ -162,7 +252,7 @@ static int ib_seen_where_up(struct rk_world *world, struct rk_step *step, int *r
 	struct rk_ib_port *ports;
 	size_t n;
 	unsigned word = (unsigned)rk_param_int(step, "pkey") | (rk_param_int(step, "full") ? 0x8000u : 0);
-	int rc = ib_read(world, step, true, &ports, &n, err);
+	int rc = ib_read(world, step, "members", true, &ports, &n, err);
 
 	*ret = !rc;
 	for (size_t i = 0; !rc && i < n; i++)
@@ -180,9 +270,10 @@ static int fix_apply(struct rk_world *world, struct rk_step *step, struct rk_err
 const struct rk_step_kind rk_ib_steps[] = {
 	{ .name = "ib.partition", .summary = "give the ports a PKey of their own", .deadline_ms = 30000, .probe = ib_probe, .apply = ib_apply, .undo = ib_undo },
 	{ .name = "ib.fix", .summary = "make the PKey that of exactly the cluster's ports", .deadline_ms = 30000, .apply = fix_apply },
-	{ .name = "ib.join", .summary = "give more ports the cluster's PKey", .deadline_ms = 30000, .probe = ib_probe, .apply = ib_apply, .undo = ib_undo },
-	{ .name = "ib.leave", .summary = "take the PKey from ports that leave the cluster", .deadline_ms = 30000, .apply = ib_undo, .undo = ib_apply },
-	{ .name = "ib.expel", .summary = "take the PKey from the ports of a tray that is given up", .deadline_ms = 30000, .final = true, .apply = expel_apply },
+	{ .name = "ib.join", .summary = "give more ports the PKey", .deadline_ms = 30000, .prepare = ib_prepare, .probe = ib_probe, .apply = ib_apply, .undo = ib_undo },
+	{ .name = "ib.leave", .summary = "take the PKey from ports that leave", .deadline_ms = 30000, .prepare = ib_prepare, .apply = ib_undo, .undo = ib_apply },
+	{ .name = "ib.expel", .summary = "take the PKey from the ports of a tray that is given up", .deadline_ms = 30000, .final = true, .prepare = ib_prepare,
+	  .apply = expel_apply },
 	{ .name = "ib.release", .summary = "take the PKey from the ports", .deadline_ms = 30000, .apply = ib_undo, .undo = ib_apply },
 	{ .name = NULL },
 };

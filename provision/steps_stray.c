@@ -153,7 +153,7 @@ static int ib_remove(struct rk_world *world, struct rk_step *step, struct rk_err
 	if (!rc)
 		rc = ib_part(world, step, &fabric, &part, err);
 	if (!rc && part)
-		rc = world->ib->ops->set(world->ib, fabric, part->pkey, part->name, NULL, 0, err);
+		rc = world->ib->ops->set(world->ib, fabric, &(struct rk_ib_wanted){ part->pkey, part->name, NULL, 0, false }, err);
 	return rc ? rc : rk_wait_until(world, step, "the PKey to be gone", ib_gone, err);
 }
 

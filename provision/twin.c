@@ -86,6 +86,16 @@ static int fill_cluster(struct rk_store *store, const struct rk_site *inventory,
 	return rc ? rc : rk_store_set_cluster_state(store, c->name, c->state, 0, err);
 }
 
+static int fill_service(struct rk_store *store, const struct rk_site *from, const struct rk_ib_service *s, struct rk_err *err)
+{
+	const char **names RK_CLEANUP_FREE = rk_xcalloc(s->n_tenants + 1, sizeof(*names));
+	const struct rk_new_service row = { s->name, from->fabrics[s->fabric].name, s->pkey, s->servers, s->n_servers, s->all ? NULL : names, s->n_tenants };
+
+	for (size_t i = 0; i < s->n_tenants; i++)
+		names[i] = from->tenants[s->tenants[i]].name;
+	return rk_store_add_service(store, &row, err);
+}
+
 int rk_twin_fill(struct rk_store *store, const struct rk_site *inventory, const struct rk_site *from, struct rk_err *err)
 {
 	int rc = rk_store_begin(store, -1, err);
@@ -95,6 +105,8 @@ int rk_twin_fill(struct rk_store *store, const struct rk_site *inventory, const 
 	rc = fill_marks(store, from, err);
 	for (size_t i = 0; !rc && i < from->n_clusters; i++)
 		rc = fill_cluster(store, inventory, from, &from->clusters[i], err);
+	for (size_t i = 0; !rc && i < from->n_ib_services; i++)
+		rc = fill_service(store, from, &from->ib_services[i], err);
 	if (rc) {
 		rk_store_rollback(store);
 		return rk_err_while(err, "while copying the site into its twin"), rc;
@@ -160,7 +172,21 @@ static int adopt_infiniband(struct rk_world *twin, const struct rk_cluster *c, s
 		for (int h = t->first_hca; h < t->first_hca + t->n_hcas; h++)
 			members[n++] = (struct rk_ib_member){ site->hcas[h].port_guid, p->full };
 	}
-	return twin->ib->ops->set(twin->ib, p->fabric, p->pkey, p->name, members, n, err);
+	return twin->ib->ops->set(twin->ib, p->fabric, &(struct rk_ib_wanted){ p->pkey, p->name, members, n, false }, err);
+}
+
+static int adopt_service(struct rk_world *twin, const struct rk_ib_service *s, struct rk_err *err)
+{
+	const struct rk_site *site = twin->site;
+	struct rk_ib_member *members RK_CLEANUP_FREE = rk_xcalloc(s->n_servers + site->n_hcas, sizeof(*members));
+	size_t n = 0;
+
+	for (size_t i = 0; i < s->n_servers; i++)
+		members[n++] = (struct rk_ib_member){ s->servers[i], true };
+	for (size_t h = 0; h < site->n_hcas; h++)
+		if (rk_ib_service_has(site, s, (int)h))
+			members[n++] = (struct rk_ib_member){ site->hcas[h].port_guid, false };
+	return twin->ib->ops->set(twin->ib, s->fabric, &(struct rk_ib_wanted){ s->pkey, s->name, members, n, true }, err);
 }
 
 /* The guest's IMEX list: the cluster's VMs in its rack. */
@@ -212,6 +238,8 @@ int rk_twin_adopt(struct rk_world *twin, struct rk_err *err)
 		if (!rc)
 			rc = adopt_vms(twin, c, arena, err);
 	}
+	for (size_t i = 0; !rc && i < twin->site->n_ib_services; i++)
+		rc = adopt_service(twin, &twin->site->ib_services[i], err);
 	/* What was just made has to have settled before anybody looks. */
 	rk_clock_sleep_ms(twin->env.clock, SETTLE_MS);
 	for (size_t i = 0; !rc && i < twin->site->n_clusters; i++)

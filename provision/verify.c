@@ -61,13 +61,13 @@ static const char *judge(const struct rk_member_diff *d)
 void rk_check_members(struct rk_checks *c, const struct rk_live *live, const char *plane, const char *object, int cluster, const char *thing, struct rk_arena *arena,
 		      struct rk_member_diff *d)
 {
-	const struct rk_cluster *cl = &live->site->clusters[cluster];
+	const struct rk_cluster *cl = cluster == RK_NONE ? NULL : &live->site->clusters[cluster];
 
 	*rk_vec_push(c) = (struct rk_plane_check){
 		.plane = plane,
 		.object = object,
-		.tenant = live->site->tenants[cl->tenant].name,
-		.cluster = cl->name,
+		.tenant = cl ? live->site->tenants[cl->tenant].name : NULL,
+		.cluster = cl ? cl->name : NULL,
 		.verdict = judge(d),
 		.wanted = rk_arena_printf(arena, "%zu %s", d->wanted, thing),
 		.live = d->unknown.n ? NULL : rk_arena_printf(arena, "%zu %s", d->there + d->extra.n, thing),
@@ -137,6 +137,13 @@ static void check_fabric(struct rk_checks *c, const struct rk_live *live, int fa
 			rk_live_ib_diff(live, (int)i, arena, &d);
 			rk_check_members(c, live, "infiniband", rk_arena_printf(arena, "%s/0x%04x", name, p->pkey), p->cluster,
 					 p->full ? "full members" : "limited members", arena, &d);
+		}
+	for (size_t i = 0; i < site->n_ib_services; i++)
+		if (site->ib_services[i].fabric == fabric) {
+			const struct rk_ib_service *s = &site->ib_services[i];
+			rk_live_service_diff(live, (int)i, arena, &d);
+			rk_check_members(c, live, "infiniband", rk_arena_printf(arena, "%s/0x%04x", name, s->pkey), RK_NONE,
+					 rk_arena_printf(arena, "members of service %s", s->name), arena, &d);
 		}
 	check_strangers(c, live, fabric, arena);
 }

@@ -32,6 +32,7 @@ struct rk_live {
 	struct rk_live_nvl *nvl;          /* per rack */
 	struct rk_live_ib *ib;            /* per fabric */
 	struct rk_ib_port *ports;         /* per HCA */
+	struct rk_ib_port **servers;      /* per service: its servers' ports; NULL: its fabric was not to be read */
 	struct rk_live_tray *trays;       /* per tray */
 };
 /* What cannot be read is recorded, never an error; the errors are those of opening the drivers and Ctrl-C. The scope is borrowed. */
@@ -67,6 +68,7 @@ void rk_member_diff_clear(struct rk_member_diff *diff);
 /* Of partitions of the store, by index. */
 void rk_live_nvl_diff(const struct rk_live *live, int partition, struct rk_arena *arena, struct rk_member_diff *ret);
 void rk_live_ib_diff(const struct rk_live *live, int partition, struct rk_arena *arena, struct rk_member_diff *ret);
+void rk_live_service_diff(const struct rk_live *live, int service, struct rk_arena *arena, struct rk_member_diff *ret);
 
 /* Rows under construction; malloc'ed array. */
 struct rk_checks {
@@ -74,7 +76,7 @@ struct rk_checks {
 };
 void rk_check_add(struct rk_checks *checks, const char *plane, const char *object, const char *verdict, const char *wanted, const char *live,
 		  const char *message);
-/* A partition: its members against what the store says. Empties the difference. */
+/* A partition: its members against what the store says. Empties the difference. cluster RK_NONE: a service. */
 void rk_check_members(struct rk_checks *checks, const struct rk_live *live, const char *plane, const char *object, int cluster, const char *thing,
 		      struct rk_arena *arena, struct rk_member_diff *diff);
 /* The rows into the arena; frees the array. */

@@ -135,6 +135,19 @@ static void drift_ib(struct rows *rows, const struct rk_live *live, int partitio
 	drift_members(rows, "infiniband", object, "ports", arena, &d);
 }
 
+static void drift_service(struct rows *rows, const struct rk_live *live, int service, struct rk_arena *arena)
+{
+	const struct rk_ib_service *s = &live->site->ib_services[service];
+	const struct rk_ib_live *part = rk_live_ib_part(live, s->fabric, s->pkey);
+	const char *object = rk_arena_printf(arena, "%s/0x%04x", live->site->fabrics[s->fabric].name, s->pkey);
+	struct rk_member_diff d;
+
+	rk_live_service_diff(live, service, arena, &d);
+	const char *wanted = rk_arena_printf(arena, "%zu", d.wanted);
+	add(rows, "infiniband", object, "configured", wanted, wanted, live->ib[s->fabric].read ? rk_arena_printf(arena, "%zu", part ? part->n_members : 0) : NULL);
+	drift_members(rows, "infiniband", object, "ports", arena, &d);
+}
+
 /* ---- the whole --------------------------------------------------------------------------------------------------------------------- */
 
 static void drift_cluster(struct rows *rows, const struct rk_live *live, int cluster, struct rk_arena *arena)
@@ -238,6 +251,8 @@ int rk_drift(struct rk_world *world, const char *cluster, struct rk_arena *arena
 	for (size_t c = 0; c < world->site->n_clusters; c++)
 		if (only == RK_NONE || only == (int)c)
 			drift_cluster(&rows, live, (int)c, arena);
+	for (size_t s = 0; only == RK_NONE && s < world->site->n_ib_services; s++)
+		drift_service(&rows, live, (int)s, arena);
 	if (only == RK_NONE)
 		drift_unowned(&rows, live, arena);
 	rc = verdict(&rows, world->site, err);

@@ -30,24 +30,44 @@ static void read_rack(void *ctx, size_t i)
 			rk_map_set_u64(r->at, r->parts[p].gpus[g], (size_t)r->parts[p].id);
 }
 
+static size_t count_servers(const struct rk_site *site, int fabric)
+{
+	size_t n = 0;
+
+	for (size_t s = 0; s < site->n_ib_services; s++)
+		n += site->ib_services[s].fabric == fabric ? site->ib_services[s].n_servers : 0;
+	return n;
+}
+
 static void read_tables(struct rk_live *live, int fabric, struct rk_arena *arena)
 {
 	const struct rk_site *site = live->site;
-	uint64_t *guids = rk_arena_array(arena, site->n_hcas, sizeof(*guids));
+	size_t most = site->n_hcas + count_servers(site, fabric), n = 0;
+	uint64_t *guids = rk_arena_array(arena, most, sizeof(*guids));
 	int *hcas = rk_arena_array(arena, site->n_hcas, sizeof(*hcas));
-	struct rk_ib_port *ports = rk_arena_array(arena, site->n_hcas, sizeof(*ports));
+	struct rk_ib_port *ports = rk_arena_array(arena, most, sizeof(*ports));
 	struct rk_err err RK_CLEANUP_ERR = RK_ERR_INIT;
-	size_t n = 0;
 
 	for (size_t h = 0; live->scope->hcas && h < site->n_hcas; h++)
 		if (live->scope->hcas[h] && site->hcas[h].fabric == fabric && site->hcas[h].port_guid) {
 			hcas[n] = (int)h;
 			guids[n++] = site->hcas[h].port_guid;
 		}
-	bool read = n && live->world->ib->ops->tables(live->world->ib, fabric, guids, n, arena, ports, &err) == 0;
+	size_t all = n;
+	for (size_t s = 0; s < site->n_ib_services; s++)
+		for (size_t i = 0; site->ib_services[s].fabric == fabric && i < site->ib_services[s].n_servers; i++)
+			guids[all++] = site->ib_services[s].servers[i];
+	bool read = all && live->world->ib->ops->tables(live->world->ib, fabric, guids, all, arena, ports, &err) == 0;
 	const char *why = read ? NULL : reason(arena, &err);
+	for (size_t i = 0; i < all; i++)
+		ports[i] = read ? ports[i] : (struct rk_ib_port){ .guid = guids[i], .why = why };
 	for (size_t i = 0; i < n; i++)
-		live->ports[hcas[i]] = read ? ports[i] : (struct rk_ib_port){ .guid = guids[i], .why = why };
+		live->ports[hcas[i]] = ports[i];
+	for (size_t s = 0; s < site->n_ib_services; s++)
+		if (site->ib_services[s].fabric == fabric) {
+			live->servers[s] = ports + n;
+			n += site->ib_services[s].n_servers;
+		}
 }
 
 static void read_fabric(struct rk_live *live, int fabric)
@@ -115,6 +135,7 @@ int rk_live_read(struct rk_world *world, const struct rk_live_scope *scope, stru
 	live->nvl = rk_xcalloc(site->n_racks + 1, sizeof(*live->nvl));
 	live->ib = rk_xcalloc(site->n_fabrics + 1, sizeof(*live->ib));
 	live->ports = rk_xcalloc(site->n_hcas + 1, sizeof(*live->ports));
+	live->servers = rk_xcalloc(site->n_ib_services + 1, sizeof(*live->servers));
 	live->trays = rk_xcalloc(site->n_trays + 1, sizeof(*live->trays));
 	rk_fanout(live->n_arenas, world->jobs, read_one, live);
 	if (world->cancel && *world->cancel)
@@ -136,6 +157,7 @@ void rk_live_free(struct rk_live *live)
 	free(live->nvl);
 	free(live->ib);
 	free(live->ports);
+	free(live->servers);
 	free(live->trays);
 	free(live);
 }
@@ -224,7 +246,7 @@ bool rk_ib_in_store(const struct rk_site *site, int fabric, uint16_t pkey)
 	for (size_t i = 0; i < site->n_ib_partitions; i++)
 		if (site->ib_partitions[i].fabric == fabric && site->ib_partitions[i].pkey == pkey)
 			return true;
-	return pkey == RK_PKEY_DEFAULT;
+	return pkey == RK_PKEY_DEFAULT || rk_ib_service_of(site, fabric, pkey);
 }
 
 bool rk_live_port_has(const struct rk_live *live, int hca, unsigned word)
@@ -294,10 +316,14 @@ void rk_live_nvl_diff(const struct rk_live *live, int partition, struct rk_arena
 	nvl_extras(live, part, p->cluster, arena, ret);
 }
 
-/* A shared service (storage): a key outside the pool that the manager's configuration has, in which a tenant is limited. */
-static bool shared_service(const struct rk_live *live, int fabric, unsigned word)
+/* A shared service (storage), in which a tenant is limited: of the store, or a key outside the pool that the manager's configuration has. */
+static bool shared_service(const struct rk_live *live, int hca, unsigned word)
 {
+	int fabric = live->site->hcas[hca].fabric;
 	const struct rk_fabric *f = &live->site->fabrics[fabric];
+	const struct rk_ib_service *s = rk_ib_service_of(live->site, fabric, word & 0x7fffu);
+	if (s)
+		return !(word & 0x8000u) && rk_ib_service_has(live->site, s, hca);
 	const struct rk_ib_live *part = word & 0x8000u ? NULL : rk_live_ib_part(live, fabric, (uint16_t)word);
 
 	return part && !part->ours && (word < f->pkey_first || word > f->pkey_last);
@@ -309,7 +335,7 @@ static bool only_ours(const struct rk_live *live, int hca, unsigned word)
 	const struct rk_ib_port *port = &live->ports[hca];
 
 	for (size_t i = 0; i < port->n_pkeys; i++)
-		if (port->pkeys[i] != word && port->pkeys[i] != RK_PKEY_DEFAULT && !shared_service(live, live->site->hcas[hca].fabric, port->pkeys[i]))
+		if (port->pkeys[i] != word && port->pkeys[i] != RK_PKEY_DEFAULT && !shared_service(live, hca, port->pkeys[i]))
 			return false;
 	return true;
 }
@@ -367,4 +393,54 @@ void rk_live_ib_diff(const struct rk_live *live, int partition, struct rk_arena 
 			note(&ret->extra, rk_hca_label(site, (int)h, arena));
 	}
 	ib_configured_extras(live, p, arena, ret);
+}
+
+/* ---- services ------------------------------------------------------------------------------------------------------------------------- */
+
+static void service_port(const struct rk_ib_port *port, const char *label, unsigned word, struct rk_member_diff *d)
+{
+	bool has = false, other = false;
+
+	d->wanted++;
+	for (size_t i = 0; i < port->n_pkeys; i++) {
+		has |= port->pkeys[i] == word;
+		other |= port->pkeys[i] == (word ^ 0x8000u);
+	}
+	d->there += has;
+	if (port->down)
+		note(&d->down, label);
+	else if (!port->known)
+		note_unknown(d, label, port->why);
+	else if (!has)
+		note(&d->missing, label);
+	if (other)
+		note(&d->wrong, label);
+}
+
+void rk_live_service_diff(const struct rk_live *live, int service, struct rk_arena *arena, struct rk_member_diff *ret)
+{
+	const struct rk_site *site = live->site;
+	const struct rk_ib_service *s = &site->ib_services[service];
+	const struct rk_ib_live *part = rk_live_ib_part(live, s->fabric, s->pkey);
+
+	*ret = (struct rk_member_diff){ .wanted = 0 };
+	for (size_t i = 0; i < s->n_servers; i++) {
+		int hca = rk_find_hca_guid(site, s->servers[i]);
+		service_port(&live->servers[service][i], hca < 0 ? rk_arena_printf(arena, "0x%016" PRIx64, s->servers[i]) : rk_hca_label(site, hca, arena), s->pkey | 0x8000u, ret);
+	}
+	for (size_t h = 0; h < site->n_hcas; h++) {
+		if (site->hcas[h].fabric != s->fabric || rk_ib_server(s, site->hcas[h].port_guid))
+			continue;
+		if (rk_ib_service_has(site, s, (int)h))
+			service_port(&live->ports[h], rk_hca_label(site, (int)h, arena), s->pkey, ret);
+		else if (rk_live_port_has(live, (int)h, s->pkey) || rk_live_port_has(live, (int)h, s->pkey | 0x8000u))
+			note(&ret->extra, rk_hca_label(site, (int)h, arena));
+	}
+	/* Who is not there yet, and gets the key at the next sweep. */
+	for (size_t i = 0; part && i < part->n_members; i++) {
+		uint64_t guid = part->members[i].guid;
+		int hca = rk_find_hca_guid(site, guid);
+		if (!rk_ib_server(s, guid) && (hca < 0 || (!rk_ib_service_has(site, s, hca) && !rk_live_port_has(live, hca, s->pkey) && !rk_live_port_has(live, hca, s->pkey | 0x8000u))))
+			note(&ret->extra, hca < 0 ? rk_arena_printf(arena, "0x%016" PRIx64, guid) : rk_hca_label(site, hca, arena));
+	}
 }

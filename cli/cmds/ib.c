@@ -69,6 +69,11 @@ static int find_key(struct rk_call *call, const char *text, int *ret_fabric, uin
 		if (found++)
 			rk_err_detail(err, "%s/0x%04x", site->fabrics[*ret_fabric].name, *ret_pkey);
 	}
+	for (size_t i = 0; i < site->n_ib_services; i++)
+		if (site->ib_services[i].pkey == *ret_pkey) {
+			*ret_fabric = site->ib_services[i].fabric;
+			found++;
+		}
 	if (found > 1)
 		return rk_err_set(err, RK_INVALID, "key 0x%04x is in %zu fabrics: write FABRIC/PKEY", *ret_pkey, found);
 	if (!found && site->n_fabrics == 1)

@@ -199,11 +199,11 @@ static int ib_list(struct rk_ib *ib, int fabric, struct rk_arena *arena, struct 
 	return to->ops->list(to, fabric, arena, ret, ret_n, err);
 }
 
-static int ib_set(struct rk_ib *ib, int fabric, uint16_t pkey, const char *name, const struct rk_ib_member *members, size_t n, struct rk_err *err)
+static int ib_set(struct rk_ib *ib, int fabric, const struct rk_ib_wanted *wanted, struct rk_err *err)
 {
 	struct rk_ib *to = ib_for(ib, fabric);
 
-	return to->ops->set(to, fabric, pkey, name, members, n, err);
+	return to->ops->set(to, fabric, wanted, err);
 }
 
 static int ib_tables(struct rk_ib *ib, int fabric, const uint64_t *guids, size_t n, struct rk_arena *arena, struct rk_ib_port *ret, struct rk_err *err)

@@ -109,7 +109,7 @@ static int told_off(struct opensm *sm, int fabric, const struct opensm_change *c
 	if (rc)
 		return rk_err_set(err, RK_UNREACHABLE, "port 0x%016" PRIx64 " %s after the change, and the former partitions file could not be put back: %s", port, what,
 				  why.message ? why.message : "no reason given");
-	rk_err_set(err, RK_FAILED, "port 0x%016" PRIx64 " %s after the change of key 0x%04x; the former partitions file is in place again", port, what, c->pkey);
+	rk_err_set(err, RK_FAILED, "port 0x%016" PRIx64 " %s after the change of key 0x%04x; the former partitions file is in place again", port, what, c->wanted->pkey);
 	rk_err_hint(err, seen == OPENSM_OPENED ? "OpenSM's log says what it did not like in the file" : "is OpenSM running there, as master, and does it obey a HUP? see its log");
 	return RK_FAILED;
 }
@@ -150,7 +150,7 @@ static int set_once(struct opensm *sm, int fabric, struct opensm_change *c, enum
 
 	*ret = OPENSM_WRITTEN;
 	if (rc == 0)
-		rc = rk_partitions_edit(rk_opensm_path(sm, fabric), c->files[c->master].text, c->files[c->master].len, c->pkey, c->name, c->members, c->n, &c->text, err);
+		rc = rk_partitions_edit(rk_opensm_path(sm, fabric), c->files[c->master].text, c->files[c->master].len, c->wanted, &c->text, err);
 	if (rc)
 		return rc;
 	if (sm->env.twin_check && !same_text(&c->files[c->master], &c->text) && (rc = rk_opensm_twin(sm, fabric, &c->text, err)) != 0)
@@ -162,7 +162,7 @@ static int set_once(struct opensm *sm, int fabric, struct opensm_change *c, enum
 	return rc == 0 && *ret == OPENSM_WRITTEN && readable ? see_it_done(sm, fabric, c, &w, err) : rc;
 }
 
-int rk_opensm_set(struct rk_ib *ib, int fabric, uint16_t pkey, const char *name, const struct rk_ib_member *members, size_t n, struct rk_err *err)
+int rk_opensm_set(struct rk_ib *ib, int fabric, const struct rk_ib_wanted *wanted, struct rk_err *err)
 {
 	struct opensm *sm = (struct opensm *)ib;
 	enum opensm_written written = OPENSM_LOST_UPDATE;
@@ -172,7 +172,7 @@ int rk_opensm_set(struct rk_ib *ib, int fabric, uint16_t pkey, const char *name,
 		return rk_err_set(err, RK_INVALID, "--read-only: nothing is changed on subnet managers");
 	pthread_mutex_lock(&sm->fabrics[fabric].lock);
 	for (int i = 0; i < SETS && rc == 0 && written == OPENSM_LOST_UPDATE; i++) {
-		struct opensm_change c = { .pkey = pkey, .name = name, .members = members, .n = n };
+		struct opensm_change c = { .wanted = wanted };
 		rc = set_once(sm, fabric, &c, &written, err);
 		rk_str_clear(&c.text);
 	}

@@ -32,16 +32,13 @@ int rk_opensm_write(struct opensm *sm, int fabric, size_t host, const struct ope
 /* --- a change -------------------------------------------------------------------------------------------------------------------- */
 
 struct opensm_change {                    /* what is to be, the files as they were read, and the text that replaces them */
-	uint16_t pkey;
-	const char *name;
-	const struct rk_ib_member *members;
-	size_t n;
+	const struct rk_ib_wanted *wanted;
 	struct opensm_file files[RK_OPENSM_HOSTS];
 	size_t hosts, master;
 	struct rk_str text;
 	size_t order[RK_OPENSM_HOSTS], written; /* hosts in the order of writing: standby ones first; how many have the new text */
 };
-int rk_opensm_set(struct rk_ib *ib, int fabric, uint16_t pkey, const char *name, const struct rk_ib_member *members, size_t n, struct rk_err *err);
+int rk_opensm_set(struct rk_ib *ib, int fabric, const struct rk_ib_wanted *wanted, struct rk_err *err);
 
 /* --twin-check of a new file; the fabric's lock is held. RK_FAILED: OpenSM would not make of it what it means; RK_NOT_FOUND: no fabric can be
  * simulated; RK_UNREACHABLE: the outcome is not known. */

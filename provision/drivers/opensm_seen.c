@@ -8,9 +8,9 @@ enum { WATCHED_MAX = 512 };
 
 static const struct rk_ib_member *member_of(const struct opensm_change *c, uint64_t guid)
 {
-	for (size_t i = 0; i < c->n; i++)
-		if (c->members[i].guid == guid)
-			return &c->members[i];
+	for (size_t i = 0; i < c->wanted->n; i++)
+		if (c->wanted->members[i].guid == guid)
+			return &c->wanted->members[i];
 	return NULL;
 }
 
@@ -21,9 +21,9 @@ static void choose_ports(const struct opensm *sm, int fabric, const struct opens
 	size_t at = 0;
 
 	w->n = 0;
-	for (size_t i = 0; i < c->n; i++) {
-		w->wanted[w->n] = c->pkey | (c->members[i].full ? 0x8000u : 0);
-		w->guids[w->n++] = c->members[i].guid;
+	for (size_t i = 0; i < c->wanted->n; i++) {
+		w->wanted[w->n] = c->wanted->pkey | (c->wanted->members[i].full ? 0x8000u : 0);
+		w->guids[w->n++] = c->wanted->members[i].guid;
 	}
 	w->n_changing = w->n;
 	for (size_t h = 0; h < site->n_hcas; h++)
@@ -63,7 +63,7 @@ static void move_up(struct opensm_watch *w, size_t at)
 
 bool rk_opensm_watch(struct opensm *sm, int fabric, const struct opensm_change *c, struct rk_arena *arena, struct opensm_watch *ret)
 {
-	size_t most = c->n + sm->ib.site->n_hcas;
+	size_t most = c->wanted->n + sm->ib.site->n_hcas;
 	struct opensm_watch w = { rk_arena_array(arena, most, sizeof(*w.guids)), rk_arena_array(arena, most, sizeof(*w.wanted)),
 				  rk_arena_array(arena, most, sizeof(*w.open)), rk_arena_array(arena, most, sizeof(*w.away)), 0, 0 };
 	struct rk_ib_port *ports = rk_arena_array(arena, most, sizeof(*ports));
@@ -72,7 +72,7 @@ bool rk_opensm_watch(struct opensm *sm, int fabric, const struct opensm_change *
 	choose_ports(sm, fabric, c, 1, &w);
 	int rc = rk_ib_reader_tables(s, w.guids, w.n, arena, ports, NULL);
 	if (rc == RK_NOT_FOUND) {
-		choose_ports(sm, fabric, c, (w.n - c->n) / WATCHED_MAX + 1, &w);
+		choose_ports(sm, fabric, c, (w.n - c->wanted->n) / WATCHED_MAX + 1, &w);
 		rc = rk_ib_ssh_tables_locked(s, w.guids, w.n, arena, ports, NULL);
 	}
 	*ret = w;
@@ -83,7 +83,7 @@ bool rk_opensm_watch(struct opensm *sm, int fabric, const struct opensm_change *
 		ret->away[i] = !ports[i].known;
 	}
 	for (size_t i = w.n_changing; i < w.n; i++)
-		if (word_of(&ports[i], c->pkey))
+		if (word_of(&ports[i], c->wanted->pkey))
 			move_up(ret, i);
 	return true;
 }
@@ -96,7 +96,7 @@ static enum opensm_seen judge(const struct opensm_change *c, struct opensm_watch
 	}
 	if (!w->open[i] && holds(port, 0xffff))
 		return w->away[i] ? OPENSM_COMING_UP : OPENSM_OPENED;
-	return word_of(port, c->pkey) == w->wanted[i] ? OPENSM_SEEN : OPENSM_NOT_YET;
+	return word_of(port, c->wanted->pkey) == w->wanted[i] ? OPENSM_SEEN : OPENSM_NOT_YET;
 }
 
 enum opensm_seen rk_opensm_look(struct opensm *sm, int fabric, const struct opensm_change *c, struct opensm_watch *w, bool all, uint64_t *ret_port)

@@ -160,6 +160,7 @@ static void read_flag(struct reader *r, struct span token)
 		} else if (flags[i].kind == FLAG_NUMBER && (!rk_part_number(value, &n, &odd, &overflow) || n > flags[i].max || (!n && !flags[i].zero))) {
 			FIND(r, word.p, "flag \"%s\" has no valid value and is dropped", flags[i].word);
 		}
+		r->index0 |= rk_streq(flags[i].word, "indx0");
 		return;
 	}
 	FIND(r, word.p, "unknown flag \"%s\" is dropped%s", show(r, word),
@@ -257,7 +258,7 @@ bool rk_part_read_header(struct reader *r, struct span header)
 	uint16_t key;
 	bool more = rk_part_cut(&header, ',', &token);
 
-	r->full = false;
+	r->full = r->index0 = false;
 	if (!read_key(r, token, &key, &name))
 		return false;
 	while (more) {
@@ -266,6 +267,7 @@ bool rk_part_read_header(struct reader *r, struct span header)
 	}
 	r->current = rk_part_at(r, key, name, r->line);
 	struct part *part = &r->parts.items[r->current];
+	part->index0 |= r->index0;
 	if (!same_name(part, name)) {
 		const char *at = rk_part_trim(token).n ? r->line_start : token.p;
 		FIND(r, at > r->line_start ? r->line_start : at, "key 0x%04x is defined as \"%s\" %s: OpenSM merges \"%s\" into it", key, part->name,

@@ -107,6 +107,7 @@ struct wanted {
 	const char *name;
 	struct rk_ib_member *members;
 	size_t n;
+	bool index0;
 };
 
 /* Stricter than reading: what makes a later hand edit or a second tool likely to go wrong is refused, too. */
@@ -152,7 +153,7 @@ static void add_membership(struct rk_str *out, const struct wanted *w, bool full
 		if (w->members[i].full != full)
 			continue;
 		if (on_line == 0)
-			rk_str_addf(out, "%s=0x%04x, indx0, defmember=%s : ", w->name, w->pkey, full ? "full" : "limited");
+			rk_str_addf(out, "%s=0x%04x%s, defmember=%s : ", w->name, w->pkey, w->index0 ? ", indx0" : "", full ? "full" : "limited");
 		rk_str_addf(out, "%s0x%016" PRIx64, on_line ? "," : "", w->members[i].guid);
 		if (++on_line == GUIDS_PER_LINE) {
 			rk_str_add(out, " ;\n");
@@ -185,7 +186,7 @@ static size_t collect(const struct rk_partitions *parts, const struct wanted *ch
 		if (!part->ours || part->pkey == change->pkey)
 			continue;
 		struct wanted *w = &ret[n++];
-		*w = (struct wanted){ part->pkey, part->name, rk_arena_array(arena, part->n_members + 1, sizeof(*w->members)), 0 };
+		*w = (struct wanted){ part->pkey, part->name, rk_arena_array(arena, part->n_members + 1, sizeof(*w->members)), 0, part->index0 };
 		for (size_t k = 0; k < part->n_members; k++)
 			if (part->members[k].who == RK_PART_GUID)
 				w->members[w->n++] = (struct rk_ib_member){ part->members[k].guid, part->members[k].full };
@@ -242,14 +243,13 @@ static void splice(const char *text, size_t len, const struct rk_partitions *par
 	rk_str_addn(out, text + end, len - end);
 }
 
-int rk_partitions_edit(const char *path, const char *text, size_t len, uint16_t pkey, const char *name, const struct rk_ib_member *members, size_t n,
-		       struct rk_str *out, struct rk_err *err)
+int rk_partitions_edit(const char *path, const char *text, size_t len, const struct rk_ib_wanted *wanted, struct rk_str *out, struct rk_err *err)
 {
 	struct rk_arena *arena RK_CLEANUP_ARENA = rk_arena_new();
 	struct rk_diags diags RK_CLEANUP_DIAGS = RK_DIAGS_INIT(path);
 	struct rk_str body RK_CLEANUP_STR = RK_STR_INIT;
 	struct rk_partitions parts, check;
-	struct wanted change = { pkey, name, rk_arena_array(arena, n + 1, sizeof(*members)), n };
+	struct wanted change = { wanted->pkey, wanted->name, rk_arena_array(arena, wanted->n + 1, sizeof(*change.members)), wanted->n, !wanted->shared };
 	int rc = rk_partitions_parse(path, text, len, arena, &parts, err);
 
 	if (rc != 0)
@@ -257,12 +257,12 @@ int rk_partitions_edit(const char *path, const char *text, size_t len, uint16_t 
 	check_editable(text, len, &parts, &diags);
 	if ((rc = unhealthy(&diags, err)) != 0)
 		return rc;
-	if (n)
-		memcpy(change.members, members, n * sizeof(*members));
-	qsort(change.members, n, sizeof(*members), cmp_member);
+	if (change.n)
+		memcpy(change.members, wanted->members, change.n * sizeof(*change.members));
+	qsort(change.members, change.n, sizeof(*change.members), cmp_member);
 	if ((rc = check_change(path, &parts, &change, err)) != 0)
 		return rc;
-	if (!n && !has_ours(&parts, pkey)) {
+	if (!change.n && !has_ours(&parts, change.pkey)) {
 		rk_str_addn(out, text, len);
 		return 0;
 	}

@@ -216,7 +216,8 @@ static void export_parts(const struct reader *r, struct rk_arena *arena, struct 
 	for (size_t i = 0; i < r->parts.n; i++) {
 		const struct part *from = &r->parts.items[i];
 		struct rk_part *to = &ret->items[i];
-		*to = (struct rk_part){ .pkey = from->pkey, .name = rk_arena_strdup(arena, from->name), .line = from->line, .n_members = from->members.n };
+		*to = (struct rk_part){ .pkey = from->pkey, .name = rk_arena_strdup(arena, from->name), .line = from->line, .index0 = from->index0,
+				       .n_members = from->members.n };
 		to->members = rk_arena_array(arena, from->members.n ? from->members.n : 1, sizeof(*to->members));
 		if (from->members.n)
 			memcpy(to->members, from->members.items, from->members.n * sizeof(*to->members));

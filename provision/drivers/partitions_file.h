@@ -19,6 +19,7 @@ struct rk_part {                          /* all definitions of one key */
 	uint16_t pkey;                    /* 15 bit */
 	const char *name;                 /* of the first definition; "" when it has none */
 	bool ours;                        /* in the managed section */
+	bool index0;                      /* goes to index 0 of its ports' tables */
 	uint32_t line;                    /* of the first definition; 0: implied */
 	struct rk_part_member *members;   /* in file order: a later one wins */
 	size_t n_members;
@@ -39,8 +40,7 @@ int rk_partitions_lint(const char *path, const char *text, size_t len, struct rk
 int rk_partitions_read(const char *path, const char *text, size_t len, struct rk_arena *arena, struct rk_partitions *ret, struct rk_diags *findings);
 /* The keys and members. A file with findings, or with our markers damaged, is RK_UNHEALTHY with all of them as details. */
 int rk_partitions_parse(const char *path, const char *text, size_t len, struct rk_arena *arena, struct rk_partitions *ret, struct rk_err *err);
-/* The whole new text in which our section holds exactly these members of pkey (n = 0: does not have it) and every byte outside it is as it
+/* The whole new text in which our section holds the partition as wanted (without members: does not have it) and every byte outside it is as it
  * was. A file without section gets one. Refused (RK_UNHEALTHY) where changing it would not be safe: any finding, no default rule that is
  * ALL=limited before SELF=full; RK_CONFLICT when somebody else defines the key. */
-int rk_partitions_edit(const char *path, const char *text, size_t len, uint16_t pkey, const char *name, const struct rk_ib_member *members, size_t n,
-		       struct rk_str *out, struct rk_err *err);
+int rk_partitions_edit(const char *path, const char *text, size_t len, const struct rk_ib_wanted *wanted, struct rk_str *out, struct rk_err *err);

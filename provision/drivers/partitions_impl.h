@@ -13,6 +13,7 @@ struct part {
 	uint16_t pkey;
 	const char *name;
 	uint32_t line;
+	bool index0;
 	struct member_vec members;
 };
 struct part_vec {
@@ -30,7 +31,7 @@ struct reader {
 	bool open;                        /* a definition without its ';' yet */
 	uint32_t open_line;
 	size_t current;                   /* part of the open definition */
-	bool full;                        /* defmember of the open definition */
+	bool full, index0;                /* defmember and indx0 of the open definition */
 	size_t definitions;
 	bool rejected;                    /* OpenSM would not take the file */
 };

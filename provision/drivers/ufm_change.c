@@ -11,6 +11,7 @@ struct goal {
 	uint16_t pkey;
 	struct rk_ib_member *members;     /* sorted */
 	size_t n;
+	bool index0;
 };
 
 static bool reached(const struct goal *goal, const struct rk_ib_live *now, bool there)
@@ -37,7 +38,7 @@ static void guid_json(struct rk_jw *w, uint64_t guid, struct rk_arena *arena)
 	rk_jw_str(w, rk_arena_printf(arena, "%016" PRIx64, guid));
 }
 
-/* Members that are missing or have the other membership. The tenant's key goes to index 0, as collective libraries want it. */
+/* Members that are missing or have the other membership. */
 static const char *addition(const struct goal *goal, const struct rk_ib_live *now, struct rk_arena *arena)
 {
 	struct rk_str out RK_CLEANUP_STR = RK_STR_INIT;
@@ -55,7 +56,7 @@ static const char *addition(const struct goal *goal, const struct rk_ib_live *no
 	rk_jw_init(&w, &out, 0);
 	key_json(&w, goal->pkey, arena);
 	rk_jw_key(&w, "index0");
-	rk_jw_bool(&w, true);
+	rk_jw_bool(&w, goal->index0);
 	rk_jw_key(&w, "ip_over_ib");
 	rk_jw_bool(&w, true);
 	rk_jw_key(&w, "guids");
@@ -184,16 +185,16 @@ static int check_goal(const struct ufm *ufm, int fabric, const struct goal *goal
 	return 0;
 }
 
-int rk_ufm_set(struct rk_ib *ib, int fabric, uint16_t pkey, const char *name, const struct rk_ib_member *members, size_t n, struct rk_err *err)
+/* UFM names partitions after their keys; names of its own came late and are not needed. */
+int rk_ufm_set(struct rk_ib *ib, int fabric, const struct rk_ib_wanted *wanted, struct rk_err *err)
 {
 	struct rk_arena *arena RK_CLEANUP_ARENA = rk_arena_new();
 	struct ufm *ufm = (struct ufm *)ib;
-	struct goal goal = { pkey, rk_arena_array(arena, n, sizeof(*members)), n };
+	struct goal goal = { wanted->pkey, rk_arena_array(arena, wanted->n, sizeof(*goal.members)), wanted->n, !wanted->shared };
 
-	(void)name; /* UFM names partitions after their keys; names of its own came late and are not needed */
-	if (n)
-		memcpy(goal.members, members, n * sizeof(*members));
-	qsort(goal.members, n, sizeof(*members), rk_ufm_cmp_member);
+	if (goal.n)
+		memcpy(goal.members, wanted->members, goal.n * sizeof(*goal.members));
+	qsort(goal.members, goal.n, sizeof(*goal.members), rk_ufm_cmp_member);
 	pthread_mutex_lock(&ufm->fabrics[fabric].lock);
 	int rc = check_goal(ufm, fabric, &goal, err);
 	return rk_ufm_finish(ufm, fabric, rc ? rc : set_locked(ufm, fabric, &goal, err), err);

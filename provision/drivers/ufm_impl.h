@@ -26,4 +26,4 @@ int rk_ufm_read(struct ufm *ufm, int fabric, uint16_t pkey, struct rk_arena *are
 bool rk_ufm_managed(const struct rk_fabric *f, uint64_t pkey);
 /* Releases the lock; says in err which fabric it was. Returns rc. */
 int rk_ufm_finish(struct ufm *ufm, int fabric, int rc, struct rk_err *err);
-int rk_ufm_set(struct rk_ib *ib, int fabric, uint16_t pkey, const char *name, const struct rk_ib_member *members, size_t n, struct rk_err *err);
+int rk_ufm_set(struct rk_ib *ib, int fabric, const struct rk_ib_wanted *wanted, struct rk_err *err);

@@ -255,6 +255,9 @@ static void fill_expect(const struct rk_site *site, const struct rk_vm *vm, stru
 		return;
 	e->pkeys[e->n_pkeys++] = site->ib_partitions[cluster->ib].pkey;
 	e->pkey_limited = !site->ib_partitions[cluster->ib].full;
+	for (size_t i = 0; i < site->n_ib_services; i++)
+		if (tray->n_hcas && rk_ib_service_has(site, &site->ib_services[i], tray->first_hca) && e->n_services < RK_ARRAY_SIZE(e->services))
+			e->services[e->n_services++] = site->ib_services[i].pkey;
 }
 
 static void describe(const struct rk_site *site, int vm_at, size_t n_probes, struct rk_arena *arena, struct rk_target *t)

@@ -291,6 +291,8 @@ static void port_keys(const struct rk_expect *e, const struct rk_metrics *m, con
 			if (same && (e->pkey_limited || (word & 0x8000)))
 				seen |= 1u << k;
 		}
+		for (size_t k = 0; k < e->n_services; k++)
+			wanted |= word == e->services[k];
 		/* Without an expectation the first tenant key is taken for the own one. */
 		if (e->n_pkeys || e->no_pkeys ? !wanted : seen != 0)
 			rk_str_addf(foreign, "%s%s", foreign->len ? "," : "", keys[i].text);

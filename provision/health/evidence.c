@@ -83,6 +83,16 @@ static void write_expect(struct rk_jw *w, const struct rk_expect *e)
 		rk_jw_key(w, numbers[i].key);
 		rk_jw_i64(w, numbers[i].value);
 	}
+	if (e->n_services) {
+		rk_jw_key(w, "services");
+		rk_jw_array(w);
+		for (size_t i = 0; i < e->n_services; i++) {
+			char text[8];
+			snprintf(text, sizeof(text), "0x%04x", e->services[i] & 0x7fff);
+			rk_jw_str(w, text);
+		}
+		rk_jw_end(w);
+	}
 	if (e->pkey_limited) {
 		rk_jw_key(w, "pkey_limited");
 		rk_jw_bool(w, true);
@@ -212,6 +222,17 @@ static void read_pkeys(struct rk_diags *diags, const struct rk_jnode *node, stru
 	}
 }
 
+static void read_services(struct rk_diags *diags, const struct rk_jnode *node, struct rk_expect *e)
+{
+	RK_JEACH(key, node) {
+		uint64_t v;
+		if (!rk_ju64(key, &v) || !v || v >= 0x7fff || e->n_services == RK_ARRAY_SIZE(e->services))
+			rk_diag_at(diags, key, RK_AT_VALUE, "expected at most %zu PKeys", RK_ARRAY_SIZE(e->services));
+		else
+			e->services[e->n_services++] = (uint16_t)v;
+	}
+}
+
 static void read_guids(struct rk_diags *diags, const struct rk_jnode *node, struct rk_expect *e)
 {
 	RK_JEACH(item, node) {
@@ -278,6 +299,7 @@ static void read_target(struct rk_diags *diags, const struct rk_jnode *node, str
 	read_int(diags, expect, "rails", 1024, &t->expect.rails);
 	read_int(diags, expect, "rate_gbps", 100000, &t->expect.rate_gbps);
 	read_pkeys(diags, rk_jget(expect, "pkeys"), &t->expect);
+	read_services(diags, rk_jget(expect, "services"), &t->expect);
 	read_guids(diags, rk_jget(expect, "port_guids"), &t->expect);
 	read_leaves(diags, rk_jget(expect, "leaves"), arena, &t->expect);
 }

@@ -44,6 +44,7 @@ struct rk_expect {
 	const char *leaves[RK_RAILS_MAX]; int leaf_ports[RK_RAILS_MAX]; /* where the cable of each of these ports ends; NULL = not known */
 	int rate_gbps;                    /* InfiniBand port rate; 0 = what the health profile says */
 	bool no_pkeys;                    /* known to be in no tenant's partition (a free tray); else an empty list says nothing */
+	uint16_t services[8]; size_t n_services; /* keys of shared services: limited membership is right */
 	bool pkey_limited;                /* the tenant's ports are limited members of their own key */
 };
 /* What an earlier validation measured on the target: provision/health/memory.h. */

@@ -201,7 +201,7 @@ static int set(int tenant, int trays)
 		for (int h = 0; h < RAILS; h++)
 			members[n++] = (struct rk_ib_member){ guid_of(tenant % bench.racks + 1, t, h), true };
 	snprintf(name, sizeof(name), "t%03d", tenant);
-	int rc = bench.ib->ops->set(bench.ib, 0, (uint16_t)(0x100 + tenant), name, members, n, &err);
+	int rc = bench.ib->ops->set(bench.ib, 0, &(struct rk_ib_wanted){ (uint16_t)(0x100 + tenant), name, members, n, false }, &err);
 	if (rc)
 		fprintf(stderr, "bench_fabric: tenant %d with %d trays: %s\n", tenant, trays, err.message);
 	return rc;

@@ -36,7 +36,7 @@ static inline int ib_set(const struct ib_bench *b, unsigned pkey, const char *na
 
 	for (int i = 0; i < n; i++)
 		members[i] = (struct rk_ib_member){ ib_guid(b, first + n - 1 - i), full };
-	return b->ib->ops->set(b->ib, 0, (uint16_t)pkey, name, members, (size_t)n, err);
+	return b->ib->ops->set(b->ib, 0, &(struct rk_ib_wanted){ (uint16_t)pkey, name, members, (size_t)n, false }, err);
 }
 
 /* The word (key with membership bit) that the port's table holds for the key; 0 none. */
@@ -112,6 +112,37 @@ static inline void ib_contract_sets_exactly(const struct ib_bench *b)
 	ib_word(b, 6, 0x100, 0x8100);
 }
 
+/* A service: one port is its server, three are tenants'; these reach the server, and not each other. */
+static inline void ib_contract_shares(const struct ib_bench *b)
+{
+	struct rk_arena *arena RK_CLEANUP_ARENA = rk_arena_new();
+	struct rk_ib_member members[4];
+	struct rk_ib_wanted service = { 0x110, "storage", members, 4, true };
+
+	for (int i = 0; i < 4; i++)
+		members[i] = (struct rk_ib_member){ ib_guid(b, i), i == 0 };
+	IB_RC(0, b->ib->ops->set(b->ib, 0, &service, error));
+	/* A change of another partition leaves it as it is. */
+	IB_RC(0, ib_set(b, 0x100, "ta", 1, 1, true, error));
+	assert_int_equal(ib_members(b, 0x110), 4);
+	for (int i = 0; i < 8; i++)
+		ib_word(b, i, 0x110, i == 0 ? 0x8110 : i < 4 ? 0x0110 : 0);
+	struct rk_ib_path paths[2] = { { .from = ib_guid(b, 0), .to = ib_guid(b, 1) }, { .from = ib_guid(b, 1), .to = ib_guid(b, 2) } };
+	struct rk_err err RK_CLEANUP_ERR = RK_ERR_INIT;
+	int rc = b->ib->ops->paths(b->ib, 0, paths, 2, arena, &err);
+	if (rc != RK_NOT_FOUND) {
+		assert_int_equal(rc, 0);
+		assert_int_equal(paths[0].seen, RK_PATH_FOUND);
+		assert_int_equal(paths[1].seen, RK_PATH_NONE);
+	}
+	service.n = 1;
+	IB_RC(0, b->ib->ops->set(b->ib, 0, &service, error));
+	assert_int_equal(ib_members(b, 0x110), 1);
+	for (int i = 0; i < 8; i++)
+		ib_word(b, i, 0x110, i == 0 ? 0x8110 : 0);
+	ib_word(b, 1, 0x100, 0x8100);
+}
+
 static inline void ib_contract_keeps_tenants_apart(const struct ib_bench *b)
 {
 	struct rk_arena *arena RK_CLEANUP_ARENA = rk_arena_new();
@@ -148,9 +179,10 @@ static inline void ib_contract_refuses_what_cannot_be(const struct ib_bench *b)
 
 #define IB_CONTRACT(setup, teardown)                                                                                             \
 	cmocka_unit_test_setup_teardown(contract_gives, setup, teardown), cmocka_unit_test_setup_teardown(contract_exact, setup, teardown),     \
-		cmocka_unit_test_setup_teardown(contract_apart, setup, teardown), cmocka_unit_test_setup_teardown(contract_ib_refuses, setup, teardown)
+		cmocka_unit_test_setup_teardown(contract_apart, setup, teardown), cmocka_unit_test_setup_teardown(contract_shares, setup, teardown), cmocka_unit_test_setup_teardown(contract_ib_refuses, setup, teardown)
 /* *state begins with a struct ib_bench. */
 static void contract_gives(void **state) { ib_contract_gives_and_takes(*state); }
 static void contract_exact(void **state) { ib_contract_sets_exactly(*state); }
 static void contract_apart(void **state) { ib_contract_keeps_tenants_apart(*state); }
+static void contract_shares(void **state) { ib_contract_shares(*state); }
 static void contract_ib_refuses(void **state) { ib_contract_refuses_what_cannot_be(*state); }

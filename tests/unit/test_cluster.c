@@ -600,7 +600,7 @@ static void drift_has_a_way_back(void **state)
 	create(f, "a", 3, false);
 	OK(rk_sim_fault_add(f->world.sim, "gpu-leave@r1-t01/0,gpu-move@r2-t02/1/1", err));
 	OK(f->world.hv->ops->destroy(f->world.hv, rk_find_tray(f->world.site, tray_of(f, "a-02")), "racksh-a-02", err));
-	OK(f->world.ib->ops->set(f->world.ib, 0, f->world.site->ib_partitions[0].pkey, "a", NULL, 0, err));
+	OK(f->world.ib->ops->set(f->world.ib, 0, &(struct rk_ib_wanted){ f->world.site->ib_partitions[0].pkey, "a", NULL, 0, false }, err));
 	rk_clock_sleep_ms(f->clock, 10000);
 	assert_int_equal(rk_drift(&f->world, NULL, f->arena, &rows, &n, NULL), RK_UNHEALTHY);
 	OK(rk_drift_fix(&f->world, NULL, f->arena, &op, &left, &n_left, err));

@@ -322,6 +322,20 @@ static void foreign_definitions_stay_byte_for_byte(void **state)
 	assert_null(strstr(after, "0x0100"));
 }
 
+/* Index 0 is the tenant's own key's, where collective libraries look; whatever else is written later. */
+static void a_shared_key_is_not_at_index_0(void **state)
+{
+	struct fake *f = *state;
+	const struct rk_ib_member members[] = { { ib_guid(&f->bench, 0), true }, { ib_guid(&f->bench, 1), false } };
+
+	IB_RC(0, f->bench.ib->ops->set(f->bench.ib, 0, &(struct rk_ib_wanted){ 0x110, "storage", members, 2, true }, error));
+	IB_RC(0, ib_set(&f->bench, 0x100, "ta", 1, 1, true, error));
+	char *text RK_CLEANUP_FREE = content(f, "sm1", "partitions.conf");
+	assert_non_null(strstr(text, "\nstorage=0x0110, defmember=full : 0x"));
+	assert_non_null(strstr(text, "\nstorage=0x0110, defmember=limited : 0x"));
+	assert_non_null(strstr(text, "\nta=0x0100, indx0, defmember=full : 0x"));
+}
+
 /* What somebody else did to the file, and what racksh makes of it: refused, and not a byte is touched. */
 static const struct {
 	const char *text;
@@ -382,7 +396,7 @@ static void lines_near_the_limit_are_not_touched_and_ours_stay_short(void **stat
 	struct rk_ib_member *many RK_CLEANUP_FREE = rk_xcalloc(MANY, sizeof(*many));
 	for (size_t i = 0; i < MANY; i++)
 		many[i] = (struct rk_ib_member){ 0x5000e60300bb0000u + i, true };
-	IB_RC(0, f->bench.ib->ops->set(f->bench.ib, 0, 0x100, "ta", many, MANY, error));
+	IB_RC(0, f->bench.ib->ops->set(f->bench.ib, 0, &(struct rk_ib_wanted){ 0x100, "ta", many, MANY, false }, error));
 	char *after RK_CLEANUP_FREE = content(f, "sm1", "partitions.conf");
 	for (const char *line = after; *line; line += strcspn(line, "\n"), line += *line == '\n')
 		assert_true(strcspn(line, "\n") < 4000);
@@ -632,6 +646,7 @@ int main(void)
 		IB_CONTRACT(start, stop),
 		IB_CONTRACT(start_slow, stop),
 		cmocka_unit_test_setup_teardown(foreign_definitions_stay_byte_for_byte, start, stop),
+		cmocka_unit_test_setup_teardown(a_shared_key_is_not_at_index_0, start, stop),
 		cmocka_unit_test_setup_teardown(a_file_that_is_not_safe_to_change_is_left_alone, start, stop),
 		cmocka_unit_test_setup_teardown(lines_near_the_limit_are_not_touched_and_ours_stay_short, start, stop),
 		cmocka_unit_test_setup_teardown(more_keys_than_a_port_has_room_for_are_refused, start, stop),

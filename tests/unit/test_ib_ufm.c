@@ -130,7 +130,11 @@ static void add(struct fake *f, const struct rk_jnode *root, unsigned pkey)
 {
 	const struct rk_jnode *word = rk_jget(root, "memberships") ? rk_jget(root, "memberships")->child : NULL;
 	struct key *k = find(f, pkey, true);
+	bool index0 = false;
 
+	/* A tenant's own key, which the contract calls by its name, is at index 0; a shared one (0x0110 there) is not. */
+	assert_true(rk_jbool(rk_jget(root, "index0"), &index0));
+	assert_int_equal(index0, pkey != 0x110);
 	RK_JEACH(it, rk_jget(root, "guids")) {
 		int port = port_of(f, it);
 		k->in[port] = true;
@@ -523,15 +527,15 @@ static void fabrics_with_different_managers_are_kept_apart(void **state)
 	size_t n;
 
 	IB_RC(0, rk_ib_open(&env, &ib, error));
-	IB_RC(0, ib->ops->set(ib, 0, 0x100, "ta", &member, 1, error));
+	IB_RC(0, ib->ops->set(ib, 0, &(struct rk_ib_wanted){ 0x100, "ta", &member, 1, false }, error));
 	assert_int_equal(writes, 0);
 	IB_RC(0, ib->ops->list(ib, 1, arena, &live, &n, error));
 	for (size_t i = 0; i < n; i++)
 		if (live[i].pkey == 0x100)
 			assert_string_equal(live[i].name, "storage");
 	/* Foreign there, ours here. */
-	IB_RC(RK_CONFLICT, ib->ops->set(ib, 1, 0x100, "ta", &member, 1, error));
-	IB_RC(0, ib->ops->set(ib, 1, 0x101, "tb", &member, 1, error));
+	IB_RC(RK_CONFLICT, ib->ops->set(ib, 1, &(struct rk_ib_wanted){ 0x100, "ta", &member, 1, false }, error));
+	IB_RC(0, ib->ops->set(ib, 1, &(struct rk_ib_wanted){ 0x101, "tb", &member, 1, false }, error));
 	assert_int_equal(writes, 1);
 	assert_int_equal(ib_members(&f->bench, 0x100), 1);
 	assert_int_equal(ib_members(&f->bench, 0x101), -1);

@@ -146,7 +146,7 @@ static int give(struct host *h, char **ret_file, struct rk_err *err)
 		skip();
 	for (int i = 0; i < 4; i++)
 		members[i] = (struct rk_ib_member){ guid_of(i), i != 3 };
-	int rc = h->ib->ops->set(h->ib, 0, 0x100, "ta", members, 4, err);
+	int rc = h->ib->ops->set(h->ib, 0, &(struct rk_ib_wanted){ 0x100, "ta", members, 4, false }, err);
 	*ret_file = content(h, "partitions.conf");
 	return rc;
 }

@@ -215,7 +215,7 @@ static void damage(struct model *m, struct fixture *f)
 		OK(f->world.nvl->ops->drop(f->world.nvl, tray->rack, site->nvl_partitions[part].id, gpu, err));
 		break;
 	case 2:
-		OK(f->world.ib->ops->set(f->world.ib, 0, site->ib_partitions[c->ib].pkey, c->name, NULL, 0, err));
+		OK(f->world.ib->ops->set(f->world.ib, 0, &(struct rk_ib_wanted){ site->ib_partitions[c->ib].pkey, c->name, NULL, 0, false }, err));
 		break;
 	default:
 		OK(f->world.hv->ops->destroy(f->world.hv, site->vms[vm].tray, domain, err));

@@ -151,7 +151,7 @@ static void edit_ok(struct rk_str *text, uint16_t pkey, const char *name, const 
 	struct rk_str out = RK_STR_INIT;
 	struct rk_err err RK_CLEANUP_ERR = RK_ERR_INIT;
 
-	if (rk_partitions_edit("f", rk_str_text(text), text->len, pkey, name, members, n, &out, &err) != 0)
+	if (rk_partitions_edit("f", rk_str_text(text), text->len, &(struct rk_ib_wanted){ pkey, name, members, n, false }, &out, &err) != 0)
 		fail_msg("%s", err.message);
 	rk_str_clear(text);
 	*text = out;
@@ -213,7 +213,7 @@ static void edit_fails(const char *text, uint16_t pkey, const char *name, int wa
 {
 	struct rk_str out RK_CLEANUP_STR = RK_STR_INIT;
 	struct rk_err err RK_CLEANUP_ERR = RK_ERR_INIT;
-	int rc = rk_partitions_edit("f", text, strlen(text), pkey, name, two, 2, &out, &err);
+	int rc = rk_partitions_edit("f", text, strlen(text), &(struct rk_ib_wanted){ pkey, name, two, 2, false }, &out, &err);
 
 	if (rc != want)
 		fail_msg("%d, not %d, for %s", rc, want, text);

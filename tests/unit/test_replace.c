@@ -8,6 +8,7 @@
 
 #include "provision/cluster.h"
 #include "provision/replace.h"
+#include "provision/service.h"
 #include "tests/contract/sim_world.h"
 
 /* A tray under a running cluster is swapped; whatever fails on the way, afterwards the new hardware has what the old one had, and only it. */
@@ -122,6 +123,36 @@ static void the_new_hardware_takes_over_what_the_old_one_had(void **state)
 	sim_world_close(&w);
 }
 
+/* Its ports' place in a shared service. */
+static void a_service_follows_the_new_hardware(void **state)
+{
+	static const uint64_t server = 0x5000e60300ff0001;
+	const struct rk_service_wish wish = { .name = "storage", .servers = &server, .n_servers = 1 };
+	struct rk_ib_service service;
+	struct rk_ib_live *parts;
+	struct sim_world w;
+	size_t n, found = 0;
+	int64_t op;
+
+	(void)state;
+	open_with_cluster(&w);
+	int tray = w.world.site->vms[1].tray, first = w.site->trays[tray].first_hca;
+	char *fault RK_CLEANUP_FREE = rk_xasprintf("tray-swapped@%s", w.site->trays[tray].name);
+	sim_must(rk_service_check(w.world.site, &wish, w.arena, &service, err));
+	sim_must(rk_service_create(&w.world, &service, &op, err));
+	sim_must(rk_sim_fault_add(w.world.sim, fault, err));
+	sim_must(replace(&w, tray, &op, err));
+	sim_must(w.world.ib->ops->list(w.world.ib, 0, w.arena, &parts, &n, err));
+	for (size_t p = 0; p < n; p++)
+		for (size_t m = 0; parts[p].pkey == service.pkey && m < parts[p].n_members; m++)
+			for (int h = first; h < first + 4; h++) {
+				assert_true(parts[p].members[m].guid != w.site->hcas[h].port_guid);
+				found += parts[p].members[m].guid == new_port(&w, h) && !parts[p].members[m].full;
+			}
+	assert_int_equal(found, 4);
+	sim_world_close(&w);
+}
+
 static void a_tray_that_nobody_holds_goes_to_the_default_partition(void **state)
 {
 	struct sim_world w;
@@ -217,6 +248,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(the_new_hardware_takes_over_what_the_old_one_had),
+		cmocka_unit_test(a_service_follows_the_new_hardware),
 		cmocka_unit_test(a_tray_that_nobody_holds_goes_to_the_default_partition),
 		cmocka_unit_test(any_interruption_can_be_finished),
 		cmocka_unit_test(a_tray_that_does_not_tell_everything_is_not_replaced),

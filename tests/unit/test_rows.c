@@ -72,7 +72,7 @@ static void every_example_parses_to_its_own_row(void **state)
 /* A new argument for a file or folder has to be sorted: what a rehearsal must not write is told by its row. */
 static bool is_read(const struct rk_command *c, const char *name)
 {
-	static const char *const read[] = { "SPEC", "SPEC|CLUSTER", "check", "thresholds", "PATH|VOL", "evidence", "requests", "identity", "DIR", "FILE" };
+	static const char *const read[] = { "SPEC", "SPEC|CLUSTER", "check", "thresholds", "PATH|VOL", "evidence", "requests", "identity", "servers-file", "DIR", "FILE" };
 	bool known = false;
 
 	for (size_t i = 0; i < RK_ARRAY_SIZE(read); i++)
