@@ -184,6 +184,8 @@ int rk_store_step_params(struct rk_store *store, const char *kind, const char *t
  * same operation, when another process took it over. */
 int rk_store_lease_take(struct rk_store *store, const char *thing, int64_t op, const char *purpose, struct rk_err *err);
 int rk_store_lease_held(struct rk_store *store, const char *thing, bool *ret, struct rk_err *err);
+/* For an operation that lives but writes nothing for long: half an hour after the last write it would be taken for dead by other hosts. */
+int rk_store_lease_keep(struct rk_store *store, int64_t op, struct rk_err *err);
 int rk_store_lease_drop(struct rk_store *store, int64_t op, struct rk_err *err);
 /* Gives the leases of an operation to this actor; tells the former owner (in the arena). */
 int rk_store_lease_takeover(struct rk_store *store, int64_t op, struct rk_arena *arena, const char **ret_former, struct rk_err *err);

@@ -45,6 +45,18 @@ int rk_store_renew(struct rk_store *store, int64_t op, struct rk_err *err)
 	return rk_db_exec(store->db, err, "UPDATE leases SET expires_ms = ? WHERE op = ?", RK_DB_I(rk_store_now_ms() + LEASE_MS), RK_DB_I(op));
 }
 
+int rk_store_lease_keep(struct rk_store *store, int64_t op, struct rk_err *err)
+{
+	int64_t now = rk_store_now_ms();
+	bool own;
+	int rc = rk_store_join(store, &own, err);
+
+	if (!rc)
+		rc = rk_db_exec(store->db, err, "UPDATE leases SET expires_ms = ? WHERE op = ? AND expires_ms < ?", RK_DB_I(now + LEASE_MS), RK_DB_I(op),
+				RK_DB_I(now + LEASE_MS / 2));
+	return rk_store_part_journal(store, own, rc, err);
+}
+
 struct lease {
 	struct rk_err *said;
 	const struct rk_store *store;

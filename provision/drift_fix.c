@@ -234,7 +234,8 @@ static void plan_way(struct fixer *x, const struct rk_drift *rows, size_t i, con
 static int hold(struct rk_world *world, const struct rk_change *change, int64_t op, struct rk_err *err)
 {
 	const struct fixer *x = change->data;
-	int rc = 0;
+	/* What only removes partitions holds nothing else that tells other hosts that it lives. */
+	int rc = rk_store_lease_take(world->store, rk_arena_printf(x->arena, "operation:%" PRId64, op), op, change->purpose, err);
 
 	for (size_t t = 0; !rc && t < world->site->n_trays; t++) {
 		const char *name = world->site->trays[t].name;

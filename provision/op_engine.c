@@ -273,7 +273,7 @@ static int still_ours(struct rk_run *r, bool undo, struct rk_err *err)
 
 	if (!rc && !undo)
 		hear_cancel(r, &row);
-	return rc;
+	return rc ? rc : rk_store_lease_keep(r->world->store, r->op, err);
 }
 
 /* Forward: a failure or Ctrl-C ends it. Backward: only Ctrl-C does, because what failed to be undone is no reason to leave the rest. */

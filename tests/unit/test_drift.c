@@ -148,6 +148,35 @@ static void a_stray_beside_a_vm_goes_and_the_vm_keeps_its_volumes(void **state)
 	assert_consistent(f);
 }
 
+/* Other hosts tell by its leases that an operation lives; removing partitions takes none of a cluster or a tray. */
+static bool held_itself;
+
+static void look_for_lease(void *ctx, const char *text)
+{
+	struct fixture *f = ctx;
+	struct rk_op_row *ops;
+	size_t n;
+
+	if (!strstr(text, "ib.remove"))
+		return;
+	OK(rk_store_op_list(f->world.store, f->arena, &ops, &n, err));
+	OK(rk_store_lease_held(f->world.store, rk_arena_printf(f->arena, "operation:%" PRId64, ops[0].id), &held_itself, err));
+}
+
+static void it_holds_a_lease_whatever_it_removes(void **state)
+{
+	struct fixture *f = *state;
+	struct left left;
+	int64_t op;
+
+	OK(rk_cluster_create(&f->world, spec_of(f->arena, "b", "u", 1, 1, false), &op, err));
+	forget_cluster(f, "b");
+	f->world.progress = look_for_lease;
+	f->world.progress_ctx = f;
+	assert_true(fix(f, &left) > 0);
+	assert_true(held_itself);
+}
+
 /* ---- what somebody else made ------------------------------------------------------------------------------------------------------------------- */
 
 static void partitions_that_the_journal_did_not_make_are_left_alone(void **state)
@@ -259,6 +288,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		WITH_TWIN(a_cluster_that_the_store_forgot_is_taken_away),
 		WITH_TWIN(a_tray_that_cannot_be_erased_is_not_free_after_its_stray_went),
+		WITH_TWIN(it_holds_a_lease_whatever_it_removes),
 		WITH_TWIN(a_stray_beside_a_vm_goes_and_the_vm_keeps_its_volumes),
 		WITH_TWIN(partitions_that_the_journal_did_not_make_are_left_alone),
 		WITH_TWIN(a_domain_of_others_under_our_name_is_left_alone),

@@ -8,6 +8,7 @@
 
 #include <cmocka.h>
 
+#include "inventory/store_impl.h"
 #include "tests/contract/ops_twin.h"
 
 /* One NVLink controller and one subnet manager are used by one step at a time, whatever process it is of. */
@@ -196,6 +197,31 @@ static void a_step_waits_for_the_lane_that_another_process_has(void **state)
 	close_world(&f);
 }
 
+/* Nothing is journalled meanwhile. */
+static void one_that_waits_for_long_keeps_its_leases(void **state)
+{
+	const struct timespec pause = { 0, 5000000L };
+	struct fixture f;
+	int64_t left = 0;
+
+	place = *state;
+	open_world(&f, place->state, RACKS, TRAYS);
+	int64_t op = an_operation(&f);
+	assert_true(takes(&f, "nvlink:r1", op));
+	pid_t child = creates(place->state, "a", false);
+	wait_until(&f, "ib.partition", "done");
+	wait_until(&f, "vm.define", "done");
+	OK(rk_db_exec(f.world.store->db, err, "UPDATE leases SET expires_ms = 1 WHERE thing = 'cluster:a'"));
+	for (int i = 0; left < 2 && i < 4000; i++) {
+		nanosleep(&pause, NULL);
+		OK(rk_db_one_int(f.world.store->db, "SELECT expires_ms FROM leases WHERE thing = 'cluster:a'", NULL, 0, 0, &left, err));
+	}
+	assert_true(left > rk_clock_unix_ms(NULL));
+	OK(rk_store_lane_drop(f.world.store, "nvlink:r1", op, err));
+	ended_well(child);
+	close_world(&f);
+}
+
 static void a_lane_is_left_with_the_step_the_operation_or_the_process(void **state)
 {
 	struct fixture f;
@@ -335,6 +361,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		IN_A_FOLDER(two_processes_use_one_controller_in_turn),
 		IN_A_FOLDER(a_step_waits_for_the_lane_that_another_process_has),
+		IN_A_FOLDER(one_that_waits_for_long_keeps_its_leases),
 		IN_A_FOLDER(one_who_was_taken_over_leaves_lane_and_state_to_the_new_runner),
 		IN_A_FOLDER(a_rollback_that_waits_for_a_lane_can_be_interrupted_and_goes_on_backwards),
 		IN_A_FOLDER(a_lane_is_left_with_the_step_the_operation_or_the_process),

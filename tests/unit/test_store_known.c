@@ -223,6 +223,7 @@ static void a_lane_is_held_by_one_operation_until_its_runner_gives_it_back(void 
 	assert_true(taken);
 	must(rk_store_lease_held(mine, "nvlink:k1", &held, &err));
 	assert_true(held);
+	must(rk_store_lease_keep(mine, op, &err));
 	if (f->kind->shared) { /* the other kind has a process id that is nobody's */
 		must(rk_store_lane_take(mine, "nvlink:k1", other, "nvl.remove k1/2", &taken, &said, &err));
 		assert_false(taken);
