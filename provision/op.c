@@ -5,6 +5,7 @@
 
 #include "provision/hooks.h"
 #include "provision/op_impl.h"
+#include "provision/steps.h"
 
 /* ---- ends ---------------------------------------------------------------------------------------------------------------------- */
 
@@ -49,17 +50,56 @@ static bool is_left(const struct rk_node *node)
 	return node->state == RK_NODE_FAILED || node->state == RK_NODE_UNKNOWN || node->state == RK_NODE_APPLYING || node->state == RK_NODE_UNDOING;
 }
 
+/* "a-01 on r1-t01": a VM's name does not say where it is. */
+static const char *where(const struct rk_run *r, const struct rk_step *step, struct rk_arena *arena)
+{
+	int tray = rk_step_tray(r->world, step);
+	const char *name = tray < 0 ? NULL : r->world->site->trays[tray].name;
+
+	return !name || strcmp(name, step->target) == 0 ? step->target : rk_arena_printf(arena, "%s on %s", step->target, name);
+}
+
 /* hints: the error itself says how to go on with the operation, and not what its steps say. */
 static void list_left(const struct rk_run *r, bool hints, struct rk_err *err)
 {
+	struct rk_arena *arena RK_CLEANUP_ARENA = rk_arena_new();
+
 	for (size_t i = 0; i < r->n; i++) {
 		const struct rk_node *node = &r->nodes[i];
 		if (!is_left(node))
 			continue;
-		rk_err_detail(err, "step %d %s %s: %s%s%s", node->step.id, node->step.kind->name, node->step.target, rk_node_state_name(node->state),
+		rk_err_detail(err, "step %d %s %s: %s%s%s", node->step.id, node->step.kind->name, where(r, &node->step, arena), rk_node_state_name(node->state),
 			      node->err.message ? ": " : "", node->err.message ? node->err.message : "");
 		if (hints && node->err.hint)
 			rk_err_detail(err, "  %s", node->err.hint);
+	}
+}
+
+/* Backwards: was done, and its undo waits for others. Forwards: has not begun. */
+static bool waits(const struct rk_node *node, bool undoing)
+{
+	return undoing ? node->state == RK_NODE_DONE && node->step.kind->undo : node->state == RK_NODE_PLANNED;
+}
+
+/* What else there is to do, a line for each kind of step: there may be thousands. */
+static void list_waiting(const struct rk_run *r, bool undoing, struct rk_err *err)
+{
+	struct rk_arena *arena RK_CLEANUP_ARENA = rk_arena_new();
+	const char **names = rk_arena_array(arena, r->n, sizeof(*names));
+	bool *told = rk_arena_array(arena, r->n, sizeof(*told));
+
+	for (size_t i = 0; i < r->n; i++) {
+		const struct rk_step_kind *kind = r->nodes[i].step.kind;
+		size_t n = 0;
+		for (size_t k = told[i] ? r->n : i; k < r->n; k++) {
+			if (r->nodes[k].step.kind != kind)
+				continue;
+			told[k] = true;
+			if (waits(&r->nodes[k], undoing))
+				names[n++] = r->nodes[k].step.target;
+		}
+		if (n)
+			rk_err_detail(err, "%s: %s %s", undoing ? "not taken back yet" : "not done yet", kind->name, rk_nodeset_fold(arena, names, n));
 	}
 }
 
@@ -93,6 +133,7 @@ static int leave_resumable(struct rk_run *r, struct rk_err *err)
 	tell_hook(r, "resumable", text);
 	rk_err_set(err, RK_PARTIAL, "operation %" PRId64 " (%s) is left unfinished: %s", r->op, r->command, text);
 	list_left(r, true, err);
+	list_waiting(r, rk_run_undoing(r), err);
 	rk_err_hint(err, one_way ? "racksh op resume %" PRId64 : "racksh op resume %" PRId64 " or racksh op rollback %" PRId64, r->op, r->op);
 	return RK_PARTIAL;
 }

@@ -68,6 +68,14 @@ static const char *step_state(struct fixture *f, int64_t op, const char *kind, c
 	return NULL;
 }
 
+static bool says(const struct rk_err *why, const char *what, const char *more)
+{
+	for (size_t i = 0; i < why->n_details; i++)
+		if (strstr(why->details[i], what) && strstr(why->details[i], more))
+			return true;
+	return false;
+}
+
 /* ---- directions ------------------------------------------------------------------------------------------------------------------------ */
 
 static void an_undo_that_failed_stays_undoing_and_is_gone_on_with(void **state)
@@ -81,6 +89,9 @@ static void an_undo_that_failed_stays_undoing_and_is_gone_on_with(void **state)
 	assert_int_equal(create(f, 2, &op, &why), RK_PARTIAL);
 	assert_non_null(strstr(why.hint, "op resume"));
 	assert_null(strstr(why.hint, "rollback"));
+	assert_true(says(&why, "vm.define a-0", " on r1-t01: undoing: hv.undefine on r1-t01: busy"));
+	assert_true(says(&why, "not taken back yet: ", "vm.volumes a-0"));
+	assert_true(says(&why, "it was being taken back because of this: ", "hv.start on r2-t01"));
 	assert_state(f, op, "resumable");
 	assert_string_equal(step_state(f, op, "vm.define", &detail), "undoing");
 	assert_non_null(strstr(detail, "busy"));
