@@ -247,6 +247,8 @@ static int delete(struct rk_call *call, struct rk_err *err)
 #define SHOW_COLUMNS                                                                                                                                \
 	RK_COLUMNS({ "name", RK_COL_TEXT }, { "tenant", RK_COL_TEXT }, { "size", RK_COL_TEXT }, { "state", RK_COL_TEXT }, { "vms", RK_COL_JSON },  \
 		   { "nvlink", RK_COL_JSON }, { "infiniband", RK_COL_JSON }, { "placement", RK_COL_JSON }, { "validation", RK_COL_JSON })
+#define LOST "A tray that does not answer is waited for until it is cordoned; then it is given up: it stays faulty, its GPUs by themselves, until racksh tray uncordon " \
+	     "finds it again, empties and erases it.\n\n"
 #define CONVERGES "Repeating the command does what is left to do, or nothing; a dry run prints the steps. "
 static const struct rk_command rows[] = {
 	{ .noun = "cluster", .verb = "list", .summary = "list the clusters", .list = true, .examples = RK_EXAMPLES("cluster list"), .run = rk_cmd_cluster_list,
@@ -286,7 +288,7 @@ static const struct rk_command rows[] = {
 	{ .noun = "cluster", .verb = "shrink", .summary = "take the youngest VMs out of a cluster", .args = RESIZE_ARGS, .options = CONFIRM,
 	  .flags = RK_CMD_CHANGES | RK_CMD_STAGES | RK_CMD_DANGEROUS | RK_CMD_REMOTE, .columns = SHOW_COLUMNS, .run = resize, .examples = RK_EXAMPLES("cluster shrink a 2"),
 	  .description = "The IMEX lists of the VMs that stay are written first, then the others are stopped and leave the partitions: up to here a failure rolls "
-			 "everything back, and with --confirm-within this is what waits. After that their drives are erased and their trays are free.\n\n" CONVERGES },
+			 "everything back, and with --confirm-within this is what waits. After that their drives are erased and their trays are free.\n\n" LOST CONVERGES },
 	{ .noun = "cluster", .verb = "repair", .summary = "move VMs from bad trays to free ones in the same rack", .flags = RK_CMD_CHANGES | RK_CMD_STAGES | RK_CMD_DANGEROUS | RK_CMD_REMOTE,
 	  .args = RK_ARGS(CLUSTER, { .name = "VM", .type = RK_ARG_SEL_VMS, .repeated = true, .help = "these VMs; without any, those that failed or are on a tray that is cordoned, faulty or offline, or lacks a GPU or HCA now" }),
 	  .columns = SHOW_COLUMNS, .run = repair, .examples = RK_EXAMPLES("cluster repair a", "cluster repair a a-02 -n"),
@@ -301,7 +303,7 @@ static const struct rk_command rows[] = {
 			 "the new one everywhere. The old name is free for another cluster. Specs that keep clusters apart from this one follow." },
 	{ .noun = "cluster", .verb = "delete", .summary = "delete a cluster and give back everything it held", .args = CLUSTER_ARG,
 	  .flags = RK_CMD_CHANGES | RK_CMD_STAGES | RK_CMD_DANGEROUS | RK_CMD_REMOTE,
-	  .description = "Guests are seen dead before anything is released, and drives erased before a tray is free. A tray whose erase failed becomes faulty, not free. "
-			 "What was begun can only be finished: racksh op resume.", .run = delete },
+	  .description = "Guests are seen dead before anything is released, and drives erased before a tray is free. A tray whose erase failed, or that lacks a device, becomes "
+			 "faulty, not free. " LOST "What was begun can only be finished: racksh op resume, or the same command again.", .run = delete },
 };
 RK_NOUN(cluster, "clusters: VMs of one tenant with their NVLink and InfiniBand partitions", NULL, rows);
