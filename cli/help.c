@@ -1,3 +1,4 @@
+#include <ctype.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -223,7 +224,7 @@ static void man_command(const struct rk_command *c, struct rk_str *out)
 	rk_synopsis(c, &line);
 	rk_str_add(out, ".Ss ");
 	roff(rk_str_text(&line), out);
-	rk_str_addc(out, '\n');
+	rk_str_add(out, "\\&\n"); /* a bracket at the end is none of a sentence */
 	roff(c->summary, out);
 	rk_str_add(out, ".\n");
 	if (c->description) {
@@ -248,7 +249,10 @@ static void man_command(const struct rk_command *c, struct rk_str *out)
 
 static void man_head(const char *name, const char *summary, struct rk_str *out)
 {
-	rk_str_addf(out, ".Dd $Mdocdate$\n.Dt RACKSH-%s 1\n.Os\n.Sh NAME\n.Nm racksh-%s\n.Nd ", name, name);
+	rk_str_add(out, ".Dd $Mdocdate$\n.Dt RACKSH-");
+	for (const char *c = name; *c; c++)
+		rk_str_addc(out, (char)toupper((unsigned char)*c));
+	rk_str_addf(out, " 1\n.Os\n.Sh NAME\n.Nm racksh-%s\n.Nd ", name);
 	roff(summary, out);
 	rk_str_add(out, "\n.Sh SYNOPSIS\n");
 }
