@@ -11,7 +11,7 @@ trap 'rm -rf "$work"' EXIT
 passed=0 failed=0
 
 mask() {
-	sed -E 's/[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9:]{8}Z/TIME/g; s/[a-z_][a-z0-9_-]*@[A-Za-z0-9._-]+ [0-9]+/USER@HOST PID/g; s/"seconds":[0-9.e+-]+/"seconds":N/g; s/^(seconds +)[0-9.e+-]+/\1N/'
+	sed -E 's/[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9:]{8}Z/TIME/g; s/[a-z_][a-z0-9_-]*@[A-Za-z0-9._-]+ [0-9]+/USER@HOST PID/g; s/"seconds":[0-9.e+-]+/"seconds":N/g; s/^(seconds +)[0-9.e+-]+/\1N/; s/^time: [0-9.]+ s$/time: N s/'
 }
 
 same() {
