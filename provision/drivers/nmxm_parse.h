@@ -12,7 +12,7 @@ struct rk_nmxm_gpu {
 };
 struct rk_nmxm_gpus {
 	struct rk_nmxm_gpu *items; size_t n;
-	struct rk_map *by_id, *by_guid, *by_place; /* -> index; rk_nmxm_gpus_clear */
+	struct rk_map *by_id, *by_guid, *by_place; /* -> index; rk_nmxm_gpus_clear, after an error, too */
 };
 /* The array of GET /gpus. RK_UNREACHABLE when it is not understood. */
 int rk_nmxm_gpus(const struct rk_jnode *root, struct rk_arena *arena, struct rk_nmxm_gpus *ret, struct rk_err *err);
