@@ -127,6 +127,11 @@ static void inventory_facts(const struct rk_site *s, struct facts *f)
 		say(f, "inventory", rk_arena_printf(f->arena, "image %s", s->images[i].name), "volume", s->images[i].volume);
 	for (size_t i = 0; i < s->n_reservations; i++)
 		say(f, "inventory", rk_arena_printf(f->arena, "reservation %" PRId64, s->reservations[i].id), "tenant", s->tenants[s->reservations[i].tenant].name);
+	for (size_t i = 0; i < s->n_silences; i++) {
+		const char *object = rk_arena_printf(f->arena, "silence %" PRId64, s->silences[i].id);
+		say(f, "inventory", object, "trays", s->silences[i].trays);
+		say(f, "inventory", object, "checks", s->silences[i].checks ? s->silences[i].checks : "*");
+	}
 	for (size_t i = 0; i < s->n_clusters; i++) {
 		const char *object = rk_arena_printf(f->arena, "cluster %s", s->clusters[i].name);
 		say(f, "inventory", object, "state", rk_cluster_state_name(s->clusters[i].state));

@@ -75,6 +75,7 @@ int rk_store_remove_reservation(struct rk_store *store, int64_t id, struct rk_er
 int rk_store_add_silence(struct rk_store *store, const struct rk_silence *silence, int64_t *ret_id, struct rk_err *err);
 int rk_store_remove_silence(struct rk_store *store, int64_t id, struct rk_err *err);
 int rk_store_add_tenant(struct rk_store *store, const char *name, struct rk_err *err);
+int rk_store_set_tenant_quota(struct rk_store *store, const char *name, int vms, int pkeys, struct rk_err *err); /* 0 = none */
 int rk_store_remove_tenant(struct rk_store *store, const char *name, struct rk_err *err);
 
 /* Clusters. Everything is given by name or identity, so that a caller needs no row ids. */

@@ -40,6 +40,20 @@ int rk_store_add_tenant(struct rk_store *store, const char *name, struct rk_err 
 	return rk_store_part(store, own, rc, err);
 }
 
+int rk_store_set_tenant_quota(struct rk_store *store, const char *name, int vms, int pkeys, struct rk_err *err)
+{
+	bool own;
+	int rc = rk_store_join(store, &own, err);
+
+	if (!rc) {
+		rk_store_what(store, "quota of tenant %s", name);
+		rc = rk_store_need(store, "tenant", tenant_sql, name, err);
+	}
+	if (!rc)
+		rc = rk_db_exec(store->db, err, "UPDATE tenants SET quota_vms = ?, quota_pkeys = ? WHERE name = ?", RK_DB_I(vms), RK_DB_I(pkeys), RK_DB_S(name));
+	return rk_store_part(store, own, rc, err);
+}
+
 static int note_holder(void *ctx, const struct rk_db_row *row, struct rk_err *err)
 {
 	(void)err;

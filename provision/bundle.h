@@ -2,7 +2,7 @@
  *
  * Between rk_bundle_begin and rk_bundle_run a write transaction of the store is open and world->bundle is set. rk_change_run then only takes the change's
  * steps over and makes its reservations inside that transaction, so that the next change is planned on what the ones before will hold; what a change
- * frees is free only when the operation is done. Edits of the store alone (cordons, tenants, images, reservations) are made in the transaction,
+ * frees is free only when the operation is done. Edits of the store alone (cordons, tenants, images, reservations, silences) are made in the transaction,
  * too: they count from its commit on, and a rollback of the operation takes them back unless somebody else changed the same thing since.
  *
  * Two parts that are about the same VM, tray or partition are refused: nothing would say which of them comes first.

@@ -151,7 +151,7 @@ static const struct rk_command tenant_rows[] = {
 	  .columns = RK_COLUMNS({ "name", RK_COL_TEXT }, { "clusters", RK_COL_LIST }, { "vms", RK_COL_NUMBER }, { "gpus", RK_COL_NUMBER }, { "pkeys", RK_COL_NUMBER },
 				{ "reservations", RK_COL_NUMBER }, { "quota_vms", RK_COL_NUMBER }, { "quota_pkeys", RK_COL_NUMBER }) },
 	{ .noun = "tenant", .verb = "create", .summary = "add a tenant", .args = TENANT_ARG, .flags = RK_CMD_CHANGES | RK_CMD_STAGES, .examples = RK_EXAMPLES("tenant create adatum"), .run = create_tenant },
-	{ .noun = "tenant", .verb = "delete", .summary = "remove a tenant that holds nothing", .args = TENANT_ARG, .flags = RK_CMD_CHANGES | RK_CMD_DANGEROUS,
+	{ .noun = "tenant", .verb = "delete", .summary = "remove a tenant that holds nothing", .args = TENANT_ARG, .flags = RK_CMD_CHANGES | RK_CMD_STAGES | RK_CMD_DANGEROUS,
 	  .examples = RK_EXAMPLES("tenant delete fabrikam"), .run = delete_tenant },
 };
 RK_NOUN(tenant, "tenants", NULL, tenant_rows);

@@ -119,7 +119,7 @@ static const struct rk_command rows[] = {
 			 "ends are read back. An upload that was broken off goes on where it stopped when the command is given again. A volume is judged where it is, "
 			 "and must be of the same format and length on all trays; its content is not compared.",
 	  .examples = RK_EXAMPLES("image add ubuntu-next default/ubuntu-next.qcow2"), .run = add },
-	{ .noun = "image", .verb = "remove", .summary = "forget an image that no cluster uses", .flags = RK_CMD_CHANGES, .run = take_away,
+	{ .noun = "image", .verb = "remove", .summary = "forget an image that no cluster uses", .flags = RK_CMD_CHANGES | RK_CMD_STAGES, .run = take_away,
 	  .args = RK_ARGS({ .name = "IMAGE", .type = RK_ARG_IMAGE, .required = true, .help = "name of an image" }),
 	  .description = "Its volume stays on the trays.", .examples = RK_EXAMPLES("image remove spare") },
 };

@@ -182,7 +182,7 @@ static int cancel(struct rk_call *call, struct rk_err *err)
 static const struct rk_command rows[] = {
 	{ .noun = "silence", .verb = "list", .summary = "list the silences, ended ones too", .list = true, .columns = COLUMNS,
 	  .examples = RK_EXAMPLES("silence list", "silence list -o json"), .run = list },
-	{ .noun = "silence", .verb = "create", .summary = "let findings on some trays not count for a time", .flags = RK_CMD_CHANGES | RK_CMD_SELECTS, .columns = COLUMNS,
+	{ .noun = "silence", .verb = "create", .summary = "let findings on some trays not count for a time", .flags = RK_CMD_CHANGES | RK_CMD_STAGES | RK_CMD_SELECTS, .columns = COLUMNS,
 	  .args = RK_ARGS({ .name = "SEL", .type = RK_ARG_SEL_TRAYS, .required = true, .help = "trays, or VMs: then the trays they are on" }),
 	  .options = RK_ARGS({ .name = "reason", .type = RK_ARG_TEXT, .help = "why; required" },
 			     { .name = "check", .type = RK_ARG_TEXT, .help = "this check alone, or those that begin so (ib.*); default all" },
@@ -195,7 +195,7 @@ static const struct rk_command rows[] = {
 	  .examples = RK_EXAMPLES("silence create r01-t02 --reason 'new cable is ordered' --check 'ib.*' --for 2d",
 				  "silence create r01-t[01-02] --reason 'firmware update' --from +1h --to +5h -n"),
 	  .run = create },
-	{ .noun = "silence", .verb = "cancel", .summary = "end a silence now", .flags = RK_CMD_CHANGES, .columns = COLUMNS,
+	{ .noun = "silence", .verb = "cancel", .summary = "end a silence now", .flags = RK_CMD_CHANGES | RK_CMD_STAGES, .columns = COLUMNS,
 	  .args = RK_ARGS({ .name = "ID", .type = RK_ARG_NUMBER, .required = true, .help = "number of the silence" }), .run = cancel },
 };
 RK_NOUN(silence, "findings that do not count for a time", NULL, rows);

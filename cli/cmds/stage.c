@@ -47,8 +47,9 @@ static int commit(struct rk_call *call, struct rk_err *err)
 
 extern const struct rk_noun rk_noun_begin, rk_noun_diff, rk_noun_commit, rk_noun_abort;
 WORD(begin, "stage changing commands instead of running them, until commit or abort", .flags = RK_CMD_SHELL | RK_CMD_NO_STORE, .run = begin,
-     .description = "Commands that only look run as usual and show the site as it is. Staged are changes of clusters, VMs, cordons and reservations, new tenants and "
-		    "new images; others (import, replace, power, drift --fix, what is about operations and stores) are run before or after.",
+     .description = "Commands that only look run as usual and show the site as it is. Staged are changes of clusters, VMs, cordons, reservations, silences, tenants "
+		    "and images; others (imports, discovery, cluster rename, tray replace, power, drift --fix, what is about operations and stores) are refused: "
+		    "they are run before or after.",
      .examples = RK_EXAMPLES("begin"));
 WORD(diff, "show value by value what the staged commands would change on every plane", .flags = RK_CMD_SHELL, .list = true, .run = diff,
      .columns = RK_COLUMNS({ "plane", RK_COL_TEXT }, { "object", RK_COL_TEXT }, { "field", RK_COL_TEXT }, { "from", RK_COL_TEXT }, { "to", RK_COL_TEXT }),

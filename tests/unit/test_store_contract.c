@@ -398,6 +398,25 @@ static void a_renamed_cluster_takes_its_vms_along(void **state)
 	assert_string_equal(s->clusters[rk_find_cluster(s, "longer")].spec, "{\"count\":3}");
 }
 
+static void nothing_is_kept_while_it_is_tried(void **state)
+{
+	struct fixture *f = *state;
+	NEEDS_SERVER(f);
+	RK_CLEANUP_SITE struct rk_site *before = snapshot(f->store);
+
+	rk_store_try(f->store, true);
+	must(rk_store_add_tenant(f->store, "tried", &err));
+	must(rk_store_begin(f->store, before->revision, &err));
+	must(rk_store_add_tenant(f->store, "tried", &err));
+	refused(rk_store_add_tenant(f->store, "tried", &err), RK_CONFLICT, "exists already");
+	must(rk_store_commit(f->store, &err));
+	rk_store_try(f->store, false);
+	RK_CLEANUP_SITE struct rk_site *after = snapshot(f->store);
+	assert_int_equal(rk_find_tenant(after, "tried"), RK_NONE);
+	assert_int_equal(after->revision, before->revision);
+	must(rk_store_add_tenant(f->store, "tried", &err));
+}
+
 static void images_and_tenants_come_and_go(void **state)
 {
 	struct fixture *f = *state;
@@ -407,9 +426,13 @@ static void images_and_tenants_come_and_go(void **state)
 	must(rk_store_add_image(f->store, &image, &err));
 	refused(rk_store_add_image(f->store, &image, &err), RK_CONFLICT, "exists already");
 	must(rk_store_add_tenant(f->store, "wren", &err));
+	must(rk_store_set_tenant_quota(f->store, "wren", 12, 3, &err));
+	refused(rk_store_set_tenant_quota(f->store, "nobody", 12, 3, &err), RK_NOT_FOUND, "no tenant \"nobody\"");
 	RK_CLEANUP_SITE struct rk_site *s = snapshot(f->store);
 	assert_string_equal(s->images[rk_find_image(s, "lab")].kernel, "/boot/k");
 	assert_true(rk_find_tenant(s, "wren") >= 0);
+	assert_int_equal(s->tenants[rk_find_tenant(s, "wren")].quota_vms, 12);
+	assert_int_equal(s->tenants[rk_find_tenant(s, "wren")].quota_pkeys, 3);
 	add_cluster(f->store, "a", "wren", 0);
 	refused(rk_store_remove_image(f->store, "plain", &err), RK_CONFLICT, "cluster a");
 	must(rk_store_remove_image(f->store, "lab", &err));
@@ -513,6 +536,7 @@ int main(void)
 		ALL(a_lease_names_its_holder_and_can_be_taken_over),
 		ALL(the_audit_is_kept_in_order),
 		ALL(a_renamed_cluster_takes_its_vms_along),
+		ALL(nothing_is_kept_while_it_is_tried),
 		ALL(images_and_tenants_come_and_go),
 		ALL(use_is_counted_from_allocation_to_release),
 		ALL(a_replaced_tray_keeps_its_vm_and_retires_what_left),
