@@ -19,7 +19,8 @@ static void detector(struct leak *leak, const struct rk_jnode *node)
 	const char *enabled = rk_jstr(rk_jget(status, "State")), *health = rk_jstr(rk_jget(status, "Health"));
 	const char *label = rk_labelf(m, "detector=%.40s", id ? id : "?");
 
-	if (leak->n++ > DETECTORS_MAX)
+	m->full |= leak->n == DETECTORS_MAX;
+	if (leak->n++ >= DETECTORS_MAX)
 		return;
 	if (enabled && strcmp(enabled, "Enabled") != 0)
 		rk_metric_absent(m, "leak.state", label, enabled);

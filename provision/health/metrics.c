@@ -7,9 +7,10 @@ enum { METRICS_MAX = 200000 };
 
 static struct rk_metric *push(struct rk_metrics *m, const char *name, const char *label, enum rk_metric_type type)
 {
-	m->full |= m->n == METRICS_MAX;
-	if (m->full)
+	if (m->n == METRICS_MAX) {
+		m->full = true;
 		return NULL;
+	}
 	if (m->n == m->cap) {
 		size_t cap = m->cap ? m->cap * 2 : 64;
 		struct rk_metric *items = rk_arena_array(m->arena, cap, sizeof(*items));

@@ -96,6 +96,7 @@ static void follow(struct rk_metrics *m, const char *name, const char *const *pa
 		int at = 0;
 		RK_JEACH(item, node) {
 			const char *own = item->key ? rk_labelf(m, "%s%s%.40s", label, *label ? "," : "", item->key) : rk_labelf(m, "%s%s%d", label, *label ? "," : "", at);
+			m->full |= at == MEMBERS_MAX;
 			if (at++ < MEMBERS_MAX)
 				follow(m, name, parts + i + 1, n - i - 1, own, item);
 		}
@@ -155,7 +156,7 @@ static void table(const struct rk_own_collector *c, const struct rk_evidence *ev
 	size_t *columns = rk_arena_array(m->arena, c->n_metrics + 1, sizeof(*columns)), rows = 0;
 	bool head = false, cut = false;
 
-	while ((line = rk_next_line(&at, &cut)) != NULL && rows < ROWS_MAX) {
+	while ((line = rk_next_line(&at, &cut)) != NULL) {
 		size_t n = split(rk_trim(line), words);
 		double v;
 		if (!head) {
@@ -164,9 +165,14 @@ static void table(const struct rk_own_collector *c, const struct rk_evidence *ev
 		}
 		if (n == 0 || (cut && !rk_status_is(evidence, "0")))
 			continue;
+		/* A row that has no value says so; other lines are none. */
 		bool any = false;
 		for (size_t i = 0; i < c->n_metrics; i++)
-			any |= columns[i] < n && rk_lead_number(words[columns[i]], &v);
+			any |= columns[i] < n && (rk_lead_number(words[columns[i]], &v) || rk_no_value(words[columns[i]]));
+		if (any && rows == ROWS_MAX) {
+			m->full = true;
+			return;
+		}
 		for (size_t i = 0; any && i < c->n_metrics; i++)
 			rk_metric_value(m, c->metrics[i].name, rk_labelf(m, "%.60s", words[0]), columns[i] < n ? words[columns[i]] : "", true);
 		rows += any;

@@ -115,6 +115,32 @@ static void what_is_not_there_is_absent_and_never_zero(void **state)
 	assert_int_equal(rk_metric_find(&m, "m", "")->type, RK_METRIC_ABSENT);
 	m = read_own(arena, "table", "m", "TPS", "NAME  TPS\ntask-a  1", "signal:9"); /* could have been 10 */
 	assert_int_equal(m.n, 0);
+	m = read_own(arena, "table", "m", "TPS", "NAME  TPS\n----  ---\ntask-a  1\ntask-b  N/A\n", "0");
+	assert_int_equal(m.n, 2);
+	assert_int_equal(rk_metric_find(&m, "m", "task-b")->type, RK_METRIC_ABSENT);
+}
+
+/* Rows and members behind the last one that is read were not read. */
+static void more_than_is_read_is_noticed(void **state)
+{
+	RK_CLEANUP_ARENA struct rk_arena *arena = rk_arena_new();
+	struct rk_str rows RK_CLEANUP_STR = RK_STR_INIT, members RK_CLEANUP_STR = RK_STR_INIT;
+
+	(void)state;
+	rk_str_add(&rows, "NAME  TPS\n");
+	rk_str_add(&members, "{\"v\":[1");
+	for (int i = 0; i < 1024; i++) {
+		rk_str_addf(&rows, "task-%d  1\n", i);
+		rk_str_add(&members, i < 255 ? ",1" : "");
+	}
+	rk_str_add(&members, "]}");
+	assert_false(read_own(arena, "table", "m", "TPS", rk_str_text(&rows), "0").full);
+	assert_false(read_own(arena, "json", "m", "v/*", rk_str_text(&members), "0").full);
+	rk_str_add(&rows, "task-bad  99\n");
+	members.len -= 2;
+	rk_str_add(&members, ",99]}");
+	assert_true(read_own(arena, "table", "m", "TPS", rk_str_text(&rows), "0").full);
+	assert_true(read_own(arena, "json", "m", "v/*", rk_str_text(&members), "0").full);
 }
 
 static void proof_points_of_a_site_are_judged_like_any_check(void **state)
@@ -207,6 +233,7 @@ int main(void)
 		cmocka_unit_test(all_mistakes_are_named_with_their_place),
 		cmocka_unit_test(a_path_a_column_or_a_number_is_found_in_the_output),
 		cmocka_unit_test(what_is_not_there_is_absent_and_never_zero),
+		cmocka_unit_test(more_than_is_read_is_noticed),
 		cmocka_unit_test(proof_points_of_a_site_are_judged_like_any_check),
 		cmocka_unit_test(each_kind_of_proof_point_passes_and_fails),
 		cmocka_unit_test(every_threshold_has_a_source),

@@ -154,6 +154,31 @@ static void a_check_that_depends_on_another_one_waits_for_it(void **state)
 	assert_string_equal(got, "pfss");
 }
 
+/* Whatever the order of rules and targets. */
+static void rows_stand_worst_first_with_all_their_targets(void **state)
+{
+	static const char *const order[] = { "fail", "unknown", "warn", "pass", "skipped" };
+	static const char *const answers[] = { "{\"v\":[1],\"n\":1}", "{\"v\":[2],\"n\":1}", "{\"n\":2}", "{\"v\":[2],\"n\":2}", "{\"v\":[\"N/A\"],\"n\":1}", "{\"v\":[1],\"n\":9}", NULL };
+	RK_CLEANUP_ARENA struct rk_arena *arena = rk_arena_new();
+	struct rk_hprofile *p RK_CLEANUP(rk_cleanup_hprofile) = load("\"o\":{\"collector\":\"own\",\"metric\":\"m\",\"value\":1,\"optional\":true,\"effect\":\"warn\",\"message\":\"x\"},"
+								     "\"n\":{\"collector\":\"own\",\"metric\":\"n\",\"value\":1,\"message\":\"x\"},"
+								     "\"g\":{\"collector\":\"own\",\"metric\":\"m\",\"value\":1,\"message\":\"x\"}");
+	struct rk_target targets[TARGETS];
+	size_t n = make(arena, answers, targets), at = 0, named = 0;
+	struct rk_report r;
+
+	(void)state;
+	assert_int_equal(rk_judge(p, "quick", targets, n, arena, &r, NULL), 0);
+	assert_string_equal(r.verdict, "fail");
+	for (size_t i = 0; i < r.n_checks; i++) {
+		while (at < RK_ARRAY_SIZE(order) && strcmp(order[at], r.checks[i].verdict) != 0)
+			at++;
+		named += r.checks[i].n_targets;
+	}
+	assert_true(at < RK_ARRAY_SIZE(order));
+	assert_int_equal(named, 4 * n); /* ssh, and three rules */
+}
+
 static void what_makes_no_sense_together_is_refused(void **state)
 {
 	static const char *const bad[] = {
@@ -178,6 +203,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(each_clause_says_what_the_manual_says),
 		cmocka_unit_test(a_check_that_depends_on_another_one_waits_for_it),
+		cmocka_unit_test(rows_stand_worst_first_with_all_their_targets),
 		cmocka_unit_test(what_makes_no_sense_together_is_refused),
 	};
 
