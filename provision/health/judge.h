@@ -1,4 +1,4 @@
-/* Private to judge.c, delta.c, rows.c, scope.c and cause.c. */
+/* Private to judge.c, gather.c, delta.c, rows.c, scope.c and cause.c. */
 #pragma once
 #include "provision/health/rules.h"
 
