@@ -251,8 +251,8 @@ static const struct rk_command nvlink_rows[] = {
 	  .description = "wanted is what the store says, applied what operations have done, live what the switch held at the time in at. The controller of each domain is "
 			 "looked at, too: it is found among the switches of the rack, and one that moved, is down, is not configured, or forgets its configuration with the "
 			 "next restart is named as such.\n\n"
-			 "With --guests the nvidia-smi of every guest is asked as well, and a GPU that does not see itself in its partition fails. Without it, seen is what the "
-			 "guests said last, at the time in seen_at, and is not judged.",
+			 "With --guests the nvidia-smi of every guest is asked as well, and a GPU that does not see itself in its partition fails; a guest that does not answer, "
+			 "whose nvidia-smi fails or that tells too little is unknown. Without it, seen is what the guests said last, at the time in seen_at, and is not judged.",
 	  .args = RK_ARGS({ .name = "SEL", .type = RK_ARG_SEL_RACKS, .help = "racks; default all" }),
 	  .options = RK_ARGS({ .name = "guests", .type = RK_ARG_NONE, .help = "ask the guests, too" }),
 	  .columns = RK_COLUMNS(CHECK_COLUMNS, { "applied", RK_COL_TEXT, .wide = true }, { "seen", RK_COL_TEXT, .wide = true }, { "at", RK_COL_TIME, .wide = true },

@@ -392,6 +392,27 @@ static void the_resiliency_mode_of_the_spec_is_that_of_the_partition(void **stat
 			assert_string_equal(parts[i].resiliency, "adaptive_bandwidth");
 }
 
+/* The groups of a domain are shared: a cluster for which none are left is taken back, and told why. */
+static void a_cluster_without_multicast_groups_for_it_is_refused(void **state)
+{
+	struct fixture *f = *state;
+	struct rk_spec *big = spec_of(f->arena, "a", "t", 2, 1, false), *small = spec_of(f->arena, "b", "u", 2, 1, false);
+	struct rk_err why RK_CLEANUP_ERR = RK_ERR_INIT;
+	int64_t op;
+
+	big->nvlink.multicast_groups = 1010;
+	OK(rk_cluster_create(&f->world, big, &op, err));
+	OK(rk_world_refresh(&f->world, err));
+	small->nvlink.multicast_groups = 18;
+	assert_int_equal(rk_cluster_create(&f->world, small, &op, &why), RK_FAILED);
+	assert_non_null(strstr(why.message, "18 multicast groups are wanted, and 1010 of the domain's 1024 are given to other partitions"));
+	OK(rk_world_refresh(&f->world, err));
+	assert_int_equal(f->world.site->n_clusters, 1);
+	assert_consistent(f);
+	small->nvlink.multicast_groups = 14;
+	OK(rk_cluster_create(&f->world, small, &op, err));
+}
+
 /* A switch that says "succeeded" and did nothing, or does not answer: what is not seen is not done, all is taken back, and no GPU is left in none. */
 static void what_is_not_seen_is_not_done_and_no_gpu_stays_in_none(void **state)
 {
@@ -577,6 +598,7 @@ int main(void)
 		WITH(a_former_home_is_not_known_by_its_id, start_given_per_tray),
 		WITH(ids_come_from_a_pool_of_each_domain, start),
 		WITH(the_resiliency_mode_of_the_spec_is_that_of_the_partition, start),
+		WITH(a_cluster_without_multicast_groups_for_it_is_refused, start),
 		WITH(what_is_not_seen_is_not_done_and_no_gpu_stays_in_none, start),
 		WITH(an_operating_system_is_never_split, start),
 		WITH(shared_memory_across_two_domains_is_refused, start),
