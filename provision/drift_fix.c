@@ -141,16 +141,13 @@ static const char *evict(struct fixer *x, const struct rk_drift *d)
 	return NULL;
 }
 
-/* Did racksh make it? Its journal says so, or it does not. */
+/* Did racksh make it? Its journal says so, or it does not. Where the network gives ids it knows the planned one, which says nothing. */
 static bool made_here(struct fixer *x, const struct rk_drift *d)
 {
-	RK_CLEANUP_JSON struct rk_json *json = NULL;
-	const char *params = NULL;
+	bool made = false;
+	int id = rk_nvl_gives_ids(x->world->site, d->place) ? RK_NONE : d->id;
 
-	if (rk_store_step_params(x->world->store, "nvl.partition", d->object, x->arena, &params, NULL) || !params ||
-	    rk_json_parse("step", params, strlen(params), &json, NULL))
-		return false;
-	return d->name && rk_streq(rk_jstr(rk_jget(rk_json_root(json), "name")), d->name);
+	return d->name && rk_store_nvl_made(x->world->store, x->world->site->racks[d->place].name, id, d->name, &made, NULL) == 0 && made;
 }
 
 /* GPUs of trays that no VM has go home with it, after the tray was emptied. */

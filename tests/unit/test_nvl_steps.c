@@ -283,18 +283,24 @@ static void an_id_that_the_store_has_wrong_is_put_right(void **state)
 	assert_consistent(f);
 }
 
-/* Whoever is about to remove one asks: it may have been claimed under another id, or its id by another. */
-static void the_store_knows_a_partition_by_its_id_and_by_its_name(void **state)
+/* Its journal has the planned id, the network another: it is known as racksh's by its name, and nobody else's is taken for it. */
+static void a_partition_that_the_store_forgot_is_taken_away(void **state)
 {
-	static const struct { int id; const char *name; bool known; } rows[] = { { 1, "a", true }, { 9, "a", true }, { 1, "other", true }, { 9, "other", false } };
 	struct fixture *f = *state;
-	bool known;
+	struct rk_drift_left *left;
+	size_t n;
+	int64_t op;
 
+	plant_theirs(f, 1);
 	create(f, "a", "t", 2, false);
-	for (size_t i = 0; i < RK_ARRAY_SIZE(rows); i++) {
-		OK(rk_store_nvl_known(f->world.store, "r1", rows[i].id, rows[i].name, &known, err));
-		assert_int_equal(known, rows[i].known);
-	}
+	OK(rk_store_remove_cluster(f->world.store, "a", err));
+	OK(rk_world_refresh(&f->world, err));
+	OK(rk_drift_fix(&f->world, NULL, f->arena, &op, &left, &n, err));
+	assert_false(live_has(f, 0, "a"));
+	assert_true(live_has(f, 0, "theirs"));
+	for (size_t i = 0; i < n; i++)
+		assert_non_null(strstr(left[i].why, "\"theirs\" was not made by this racksh"));
+	assert_int_equal(places_of(f, rk_find_tray(f->world.site, "r1-t01")).standard, 4);
 }
 
 /* A create of which nothing reached the network is taken back: there is nothing to take out of the partition that has the planned id. */
@@ -592,7 +598,7 @@ int main(void)
 		WITH(a_partition_of_the_planned_id_that_is_somebody_elses_is_left_alone, start_given),
 		WITH(a_partition_that_took_the_place_of_ours_is_not_ours, start),
 		WITH(an_id_that_the_store_has_wrong_is_put_right, start_given),
-		WITH(the_store_knows_a_partition_by_its_id_and_by_its_name, start),
+		WITH(a_partition_that_the_store_forgot_is_taken_away, start_given),
 		WITH(what_was_never_made_is_not_taken_apart_under_its_planned_id, start_given),
 		WITH(a_release_that_goes_on_does_not_touch_whoever_has_its_id_now, start_given),
 		WITH(a_former_home_is_not_known_by_its_id, start_given_per_tray),

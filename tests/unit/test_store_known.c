@@ -285,6 +285,27 @@ static void what_a_cluster_has_now_and_what_a_step_was_told_is_known(void **stat
 	assert_string_equal(params, "{\"new\":1}");
 }
 
+static void a_partition_is_known_as_made_by_its_journal(void **state)
+{
+	struct fixture *f = *state;
+	NEEDS_SERVER(f);
+	static const struct {
+		const char *rack, *name;
+		int id;
+		bool made;
+	} rows[] = { { "k1", "moss", 7, true }, { "k1", "moss", RK_NONE, true }, { "k1", "moss", 8, false }, { "k1", "fern", RK_NONE, false }, { "k", "moss", RK_NONE, false } };
+	int64_t op;
+	bool made;
+
+	must(rk_store_op_add(f->store, "one", "{}", &op, &err));
+	must(rk_store_step_add(f->store, &(struct rk_step_row){ .op = op, .id = 1, .kind = "nvl.partition", .target = "k1/7", .params = "{\"rack\":\"k1\",\"id\":7,\"name\":\"moss\"}",
+								.deps = "", .state = "planned" }, &err));
+	for (size_t i = 0; i < RK_ARRAY_SIZE(rows); i++) {
+		must(rk_store_nvl_made(f->store, rows[i].rack, rows[i].id, rows[i].name, &made, &err));
+		assert_int_equal(made, rows[i].made);
+	}
+}
+
 /* ---- clusters and their VMs --------------------------------------------------------------------------------------------------------------- */
 
 static void a_vm_moves_with_everything_it_holds(void **state)
@@ -467,6 +488,7 @@ int main(void)
 		ALL(open_operations_and_the_newest_are_found_among_those_that_are_over),
 		ALL(a_lane_is_held_by_one_operation_until_its_runner_gives_it_back),
 		ALL(what_a_cluster_has_now_and_what_a_step_was_told_is_known),
+		ALL(a_partition_is_known_as_made_by_its_journal),
 		ALL(a_vm_moves_with_everything_it_holds),
 		ALL(a_cluster_changes_state_and_segment),
 		ALL(a_part_that_is_taken_back_leaves_the_others_and_counts_once),
