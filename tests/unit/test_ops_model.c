@@ -355,9 +355,14 @@ static void plant_fault(struct model *m, struct fixture *f)
 	static const char *const modes[] = { "fail", "lost", "hang" };
 	char fault[64];
 
-	if (roll(m, 5))
+	uint32_t what = roll(m, 40);
+	if (what >= 10)
 		return;
-	snprintf(fault, sizeof(fault), "call#%u=%s", 1 + roll(m, 80), modes[roll(m, RK_ARRAY_SIZE(modes))]);
+	/* A call, or a tray that is silent for as long as the command goes on. */
+	if (what < 2)
+		snprintf(fault, sizeof(fault), "call@r%u-t%02u=hang", 1 + roll(m, RACKS), 1 + roll(m, TRAYS));
+	else
+		snprintf(fault, sizeof(fault), "call#%u=%s", 1 + roll(m, 80), modes[roll(m, RK_ARRAY_SIZE(modes))]);
 	OK(rk_sim_fault_add(f->world.sim, fault, err));
 }
 
