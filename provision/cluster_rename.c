@@ -5,23 +5,28 @@
 /* Another name in the store: hosts, switches and guests keep what they were given, because a domain that runs cannot be renamed. VMs that are made
  * later, by grow or repair, have the new one everywhere. */
 
-/* CLUSTER-NUMBER, of just this cluster: another one's name may begin with it and go on with '-'. */
-static bool is_named_after(const char *vm, const char *cluster)
+static const char *command_of(const char *from, const char *to, struct rk_arena *arena)
 {
-	size_t n = strlen(cluster);
-
-	return strncmp(vm, cluster, n) == 0 && vm[n] == '-' && vm[n + 1 + strspn(vm + n + 1, "0123456789")] == '\0';
+	return rk_arena_printf(arena, "cluster rename %s %s", from, to);
 }
 
-/* A rename that was done before: the cluster of the new name has VMs that hosts know by the old one. */
-static bool was_renamed(const struct rk_site *site, const char *from, const char *to)
+/* Was this rename done before? The journal says how the cluster that is there came to its name: by this one, or by something after it. */
+static int was_renamed(struct rk_world *world, const char *from, const char *to, bool *ret, struct rk_err *err)
 {
-	int at = rk_find_cluster(site, to);
+	struct rk_arena *arena RK_CLEANUP_ARENA = rk_arena_new();
+	const char *this_one = command_of(from, to, arena), *made = rk_arena_printf(arena, "cluster create %s", to), *end = rk_arena_printf(arena, " %s", to);
+	struct rk_op_row *rows;
+	size_t n = 0;
+	int rc = rk_find_cluster(world->site, to) < 0 ? 0 : rk_store_op_list(world->store, arena, &rows, &n, err);
 
-	for (int v = at < 0 ? 0 : site->clusters[at].first_vm; at >= 0 && v < site->clusters[at].first_vm + site->clusters[at].n_vms; v++)
-		if (is_named_after(rk_vm_host_name(&site->vms[v]), from))
-			return true;
-	return false;
+	*ret = false;
+	for (size_t i = 0; !rc && i < n; i++) {
+		const char *command = rows[i].command;
+		*ret = rk_streq(command, this_one);
+		if (*ret || rk_streq(command, made) || (rk_starts_with(command, "cluster rename ") && rk_ends_with(command, end)))
+			break;
+	}
+	return rc;
 }
 
 static int write_name(struct rk_world *world, const struct rk_cluster *c, const char *to, struct rk_arena *arena, struct rk_err *err)
@@ -75,7 +80,7 @@ static int all_idle(const struct rk_site *site, const struct rk_cluster *c, stru
 static int rename_now(struct rk_world *world, const struct rk_cluster *c, const char *to, int64_t *ret_op, struct rk_err *err)
 {
 	struct rk_arena *arena RK_CLEANUP_ARENA = rk_arena_new();
-	const char *command = rk_arena_printf(arena, "cluster rename %s %s", c->name, to), *thing = rk_arena_printf(arena, "cluster:%s", c->name);
+	const char *command = command_of(c->name, to, arena), *thing = rk_arena_printf(arena, "cluster:%s", c->name);
 	int rc = rk_store_begin(world->store, world->site->revision, err);
 
 	if (rc)
@@ -107,14 +112,16 @@ int rk_cluster_rename(struct rk_world *world, const char *from, const char *to, 
 		rk_err_hint(err, "1 to 48 of a-z 0-9 and '-', not at either end, and no '-' and digits at the end");
 		return RK_INVALID;
 	}
-	if (at < 0 && was_renamed(world->site, from, to))
-		return 0;
+	bool done = false;
+	int rc = at < 0 ? was_renamed(world, from, to, &done, err) : 0;
+	if (rc || done)
+		return rc;
 	if (at < 0)
 		return rk_err_set(err, RK_NOT_FOUND, "no cluster \"%s\"", from);
 	const struct rk_cluster *c = &world->site->clusters[at];
 	if (strcmp(from, to) == 0)
 		return 0;
-	int rc = all_idle(world->site, c, err);
+	rc = all_idle(world->site, c, err);
 	if (!rc)
 		rc = rename_now(world, c, to, ret_op, err);
 	return rc ? rc : rk_world_refresh(world, err);

@@ -655,6 +655,15 @@ static void a_rename_that_never_was_is_not_taken_for_one_that_was_done(void **st
 	assert_int_equal(rk_cluster_rename(&f->world, "a", "x", &op, NULL), RK_NOT_FOUND);
 	OK(rk_cluster_rename(&f->world, "a-b", "x", &op, err));
 	assert_int_equal(op, 0);
+	OK(rk_cluster_rename(&f->world, "x", "y", &op, err));
+	OK(rk_cluster_rename(&f->world, "x", "y", &op, err));
+	assert_int_equal(op, 0);
+	assert_int_equal(rk_cluster_rename(&f->world, "a-b", "y", &op, NULL), RK_NOT_FOUND);
+	assert_int_equal(rk_cluster_rename(&f->world, "a-b", "x", &op, NULL), RK_NOT_FOUND);
+	/* Another one that has come to the name since. */
+	OK(rk_cluster_delete(&f->world, "y", &op, err));
+	create(f, "y", 1, false);
+	assert_int_equal(rk_cluster_rename(&f->world, "x", "y", &op, NULL), RK_NOT_FOUND);
 }
 
 static void clusters_kept_apart_stay_apart_when_they_grow_and_are_renamed(void **state)
