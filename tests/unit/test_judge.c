@@ -18,13 +18,13 @@ enum { VMS = 4 };
 
 /* The knobs of the template; one VM (the second) or all of them get the fault. */
 struct knobs {
-	const char *state, *status, *clique, *uuid, *summary, *remap, *recovery, *links, *domain, *cell, *list, *ib_state, *rate, *pkey, *def, *dmesg,
+	const char *state, *status, *clique, *uuid, *summary, *remap, *recovery, *links, *domain, *cell, *list, *ib_state, *rate, *pkey, *def, *service, *dmesg,
 		*imex_service, *probe_status, *err;
 	int gpus;
 	bool silent;
 };
 static const struct knobs healthy = { "Completed", "Success", "7", "6f0b7c1e-0000-4000-8000-0000000000aa", "Healthy", "No", "None", "53.125 GB/s", "UP",
-				      "CONNECTED", "10.9.0.1\n10.9.0.2\n", "Active", "800", "0x8123", "0x7fff", "[    1.5] Linux version 6.8\n", "active",
+				      "CONNECTED", "10.9.0.1\n10.9.0.2\n", "Active", "800", "0x8123", "0x7fff", "0x0a00", "[    1.5] Linux version 6.8\n", "active",
 				      "0", "", 4, false };
 
 static void add(struct rk_target *t, struct rk_arena *arena, const char *collector, struct rk_str *out, const struct knobs *k)
@@ -77,8 +77,8 @@ static void ports(struct rk_str *ibstat, struct rk_str *pkeys, const struct knob
 		rk_str_addf(ibstat, "CA 'mlx5_%d'\n\tFirmware version: 40.1\n\tPort 1:\n\t\tState: %s\n\t\tPhysical state: LinkUp\n\t\tRate: %s\n", rail,
 			    bad ? k->ib_state : "Active", bad ? k->rate : "800");
 		rk_str_add(ibstat, "\t\tBase lid: 4\n\t\tSM lid: 1\n\t\tLink layer: InfiniBand\n");
-		rk_str_addf(pkeys, "   0: %s %s 0x0000 0x0000 0x0000 0x0000 0x0000 0x0000\n8 pkeys capacity for this port\n", bad ? k->def : "0x7fff",
-			    bad ? k->pkey : "0x8123");
+		rk_str_addf(pkeys, "   0: %s %s %s 0x0000 0x0000 0x0000 0x0000 0x0000\n8 pkeys capacity for this port\n", bad ? k->def : "0x7fff",
+			    bad ? k->pkey : "0x8123", bad ? k->service : "0x0a00");
 	}
 }
 
@@ -88,7 +88,7 @@ static void make(struct rk_arena *arena, struct rk_target *t, int number, const 
 
 	*t = (struct rk_target){ .name = rk_arena_printf(arena, "a-%02d", number), .kind = "vm", .rack = "r01", .cluster = "a",
 				 .tray = rk_arena_printf(arena, "r01-t%02d", number + 10), .evidence = rk_arena_array(arena, 16, sizeof(struct rk_evidence)),
-				 .expect = { .nvlink_partition = 7, .cluster_uuid = healthy.uuid, .pkeys = { 0x0123 }, .n_pkeys = 1, .gpus = 4, .rails = 4 } };
+				 .expect = { .nvlink_partition = 7, .cluster_uuid = healthy.uuid, .pkeys = { 0x0123 }, .n_pkeys = 1, .services = { 0x0a00 }, .n_services = 1, .gpus = 4, .rails = 4 } };
 	if (k->silent)
 		return;
 	smi(&s, k);
@@ -184,6 +184,8 @@ static const struct {
 	{ "limited member", offsetof(struct knobs, pkey), "0x0123", "fail", "ib.pkey", "0x8123" },
 	{ "not joined", offsetof(struct knobs, pkey), "0x0000", "fail", "ib.pkey", "InfiniBand partition: a-02 on r01-t12" },
 	{ "foreign key", offsetof(struct knobs, pkey), "0x8124", "fail", "ib.pkey.foreign", "0x8123" },
+	{ "full member of a service", offsetof(struct knobs, service), "0x8a00", "fail", "ib.pkey.foreign", "0x8123" },
+	{ "a service of others", offsetof(struct knobs, service), "0x0a01", "fail", "ib.pkey.foreign", "0x8123" },
 	{ "full default", offsetof(struct knobs, def), "0xffff", "fail", "ib.pkey.default", "InfiniBand partition" },
 	{ "fell off", offsetof(struct knobs, dmesg), XID("79", "GPU has fallen off the bus."), "fail", "xid", "GPU fault: a-02 on r01-t12: Xid 79" },
 	{ "contained error", offsetof(struct knobs, dmesg), XID("94", "Contained: SM"), "warn", "xid.warn", NULL },
