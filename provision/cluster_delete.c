@@ -32,7 +32,7 @@ static struct rk_plan *plan_delete(const struct rk_layout *l)
 	}
 	if (l->fabric >= 0)
 		rk_add_ib_step(plan, l, "ib.release", stops, l->n);
-	rk_add_service_steps(plan, l, "ib.leave", stops, l->n, NULL);
+	rk_add_service_steps(plan, l, "service.leave", stops, l->n, NULL);
 	for (size_t r = 0; r < l->site->n_racks; r++)
 		if (l->nvl_ids[r])
 			rk_add_nvl_step(plan, l, "nvl.release", (int)r, stops, l->n);

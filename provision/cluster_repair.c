@@ -277,7 +277,7 @@ static void add_ib_expel(struct rk_plan *plan, const struct repair *p, const int
 	l.members = p->survivors + p->n_survivors;
 	if (l.fabric >= 0)
 		rk_add_ib_step(plan, &l, "ib.expel", deps, n_deps);
-	rk_add_service_steps(plan, &l, "ib.expel", deps, n_deps, NULL);
+	rk_add_service_steps(plan, &l, "service.expel", deps, n_deps, NULL);
 }
 
 static struct rk_plan *repair_steps(const struct rk_world *world, const struct repair *p)

@@ -194,7 +194,7 @@ static struct rk_plan *shrink_steps(const struct rk_world *world, struct resize 
 	}
 	if (l->fabric >= 0)
 		rk_add_ib_step(plan, l, "ib.leave", parks, l->n);
-	rk_add_service_steps(plan, l, "ib.leave", parks, l->n, NULL);
+	rk_add_service_steps(plan, l, "service.leave", parks, l->n, NULL);
 	for (size_t i = 0; i < l->n; i++) {
 		int at = rk_add_vm_step(plan, "vm.scrub", l->members[i].vm, NULL, &parks[i], 1);
 		at = rk_add_vm_step(plan, "vm.undefine", l->members[i].vm, NULL, &at, 1);

@@ -146,7 +146,7 @@ static size_t add_partitions(struct rk_plan *plan, const struct rk_layout *l, co
 	}
 	if (l->fabric >= 0)
 		ids[n++] = rk_add_ib_step(plan, l, l->n_rest ? "ib.join" : "ib.partition", checks, l->n);
-	return n + rk_add_service_steps(plan, l, "ib.join", checks, l->n, ids + n);
+	return n + rk_add_service_steps(plan, l, "service.join", checks, l->n, ids + n);
 }
 
 /* DESIGN section 5: both partitions before any guest driver starts. */

@@ -23,6 +23,7 @@ struct rk_step_kind {
 	const char *summary;              /* for plans: what is done to the target */
 	int deadline_ms;                  /* for the read-back inside apply and undo */
 	bool final;                       /* cannot be taken back: begun only when every step that can was done, and confirmed where that is asked */
+	bool several;                     /* operations may work on one target at a time: each adds and removes what is its own */
 	bool awaits;                      /* op.confirm: done by rk_op_confirm; params within_ms */
 	/* Engine thread, before the step runs: reads from the store what the step needs (into step->arena). May be NULL. */
 	int (*prepare)(struct rk_world *world, struct rk_step *step, struct rk_err *err);

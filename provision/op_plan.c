@@ -90,9 +90,12 @@ const char *rk_plan_shared(const struct rk_plan *plan, const struct rk_plan *par
 	for (size_t i = 0; i < plan->n; i++)
 		if (target_of(&plan->items[i]))
 			rk_map_set(targets, target_of(&plan->items[i]), i);
-	for (size_t i = 0; i < part->n; i++)
-		if (target_of(&part->items[i]) && rk_map_get(targets, target_of(&part->items[i]), NULL))
+	for (size_t i = 0; i < part->n; i++) {
+		size_t at;
+		if (target_of(&part->items[i]) && rk_map_get(targets, target_of(&part->items[i]), &at) &&
+		    !(part->items[i].kind->several && plan->items[at].kind->several))
 			return part->items[i].target;
+	}
 	return NULL;
 }
 

@@ -160,8 +160,8 @@ static void add_services(const struct swap *s, struct rk_plan *plan)
 		const struct rk_ib_service *service = &s->site->ib_services[i];
 		if (service->fabric != s->site->ib_partitions[s->cluster->ib].fabric || !rk_ib_serves(service, s->cluster->tenant))
 			continue;
-		int out = add_service(s, plan, service, "ib.leave", s->from->ports, NULL, 0);
-		add_service(s, plan, service, "ib.join", s->to->ports, &out, 1);
+		int out = add_service(s, plan, service, "service.leave", s->from->ports, NULL, 0);
+		add_service(s, plan, service, "service.join", s->to->ports, &out, 1);
 	}
 }
 

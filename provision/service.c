@@ -102,7 +102,7 @@ static void guids(struct rk_jw *w, const char *key, const uint64_t *list, size_t
 	rk_jw_end(w);
 }
 
-static void key_params(const struct rk_site *site, const struct rk_ib_service *s, struct rk_jw *w)
+void rk_service_params(const struct rk_site *site, const struct rk_ib_service *s, struct rk_jw *w)
 {
 	rk_jw_object(w);
 	rk_jw_key(w, "fabric");
@@ -112,13 +112,6 @@ static void key_params(const struct rk_site *site, const struct rk_ib_service *s
 	rk_jw_key(w, "name");
 	rk_jw_str(w, s->name);
 	guids(w, "servers", s->servers, s->n_servers);
-}
-
-void rk_service_params(const struct rk_site *site, const struct rk_ib_service *s, struct rk_jw *w)
-{
-	key_params(site, s, w);
-	rk_jw_key(w, "shared");
-	rk_jw_i64(w, 1);
 }
 
 int rk_add_service_step(struct rk_plan *plan, const struct rk_site *site, const struct rk_ib_service *s, const char *kind, const char *params, const int *deps,
@@ -138,7 +131,7 @@ static struct rk_plan *whole_plan(const struct rk_site *site, const struct rk_ib
 	struct rk_jw w;
 
 	rk_jw_init(&w, &params, 0);
-	key_params(site, s, &w);
+	rk_service_params(site, s, &w);
 	rk_jw_key(&w, "members");
 	rk_jw_array(&w);
 	for (size_t h = 0; h < site->n_hcas; h++)

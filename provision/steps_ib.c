@@ -6,7 +6,7 @@
 #include "provision/steps.h"
 
 /* InfiniBand partitions. Params: fabric, pkey, name, full, members (the ports the step is about), rest (members that stay). Of a service: servers (its
- * full members); shared: the members that stay are those that are there when the step runs, because several clusters come and go. */
+ * full members); of the kinds "service." the members that stay are those that are there when the step runs, because several clusters come and go. */
 
 static int ib_fabric(struct rk_world *world, const struct rk_step *step, int *ret, struct rk_err *err)
 {
@@ -24,7 +24,7 @@ static bool is_dark(const struct rk_site *site, uint64_t guid, const struct rk_i
 
 static bool is_shared(const struct rk_step *step)
 {
-	return rk_param_int(step, "shared") != 0;
+	return step->kind->several;
 }
 
 /* A service may be deleted while clusters come and go: then there is nothing to do with its key. */
@@ -270,10 +270,15 @@ static int fix_apply(struct rk_world *world, struct rk_step *step, struct rk_err
 const struct rk_step_kind rk_ib_steps[] = {
 	{ .name = "ib.partition", .summary = "give the ports a PKey of their own", .deadline_ms = 30000, .probe = ib_probe, .apply = ib_apply, .undo = ib_undo },
 	{ .name = "ib.fix", .summary = "make the PKey that of exactly the cluster's ports", .deadline_ms = 30000, .apply = fix_apply },
-	{ .name = "ib.join", .summary = "give more ports the PKey", .deadline_ms = 30000, .prepare = ib_prepare, .probe = ib_probe, .apply = ib_apply, .undo = ib_undo },
-	{ .name = "ib.leave", .summary = "take the PKey from ports that leave", .deadline_ms = 30000, .prepare = ib_prepare, .apply = ib_undo, .undo = ib_apply },
-	{ .name = "ib.expel", .summary = "take the PKey from the ports of a tray that is given up", .deadline_ms = 30000, .final = true, .prepare = ib_prepare,
-	  .apply = expel_apply },
+	{ .name = "ib.join", .summary = "give more ports the cluster's PKey", .deadline_ms = 30000, .probe = ib_probe, .apply = ib_apply, .undo = ib_undo },
+	{ .name = "ib.leave", .summary = "take the PKey from ports that leave the cluster", .deadline_ms = 30000, .apply = ib_undo, .undo = ib_apply },
+	{ .name = "ib.expel", .summary = "take the PKey from the ports of a tray that is given up", .deadline_ms = 30000, .final = true, .apply = expel_apply },
 	{ .name = "ib.release", .summary = "take the PKey from the ports", .deadline_ms = 30000, .apply = ib_undo, .undo = ib_apply },
+	{ .name = "service.join", .summary = "give ports the PKey of a service", .deadline_ms = 30000, .several = true, .prepare = ib_prepare, .probe = ib_probe, .apply = ib_apply,
+	  .undo = ib_undo },
+	{ .name = "service.leave", .summary = "take the PKey of a service from ports", .deadline_ms = 30000, .several = true, .prepare = ib_prepare, .apply = ib_undo,
+	  .undo = ib_apply },
+	{ .name = "service.expel", .summary = "take the PKey of a service from the ports of a tray that is given up", .deadline_ms = 30000, .several = true, .final = true,
+	  .prepare = ib_prepare, .apply = expel_apply },
 	{ .name = NULL },
 };

@@ -194,7 +194,7 @@ static int delete(struct rk_call *call, struct rk_err *err)
 static const struct rk_command rows[] = {
 	{ .noun = "service", .verb = "list", .summary = "list the shared InfiniBand services", .list = true, .columns = COLUMNS, .examples = RK_EXAMPLES("service list", "service list -o json"),
 	  .run = list },
-	{ .noun = "service", .verb = "create", .summary = "share servers (storage) with tenants over InfiniBand", .flags = RK_CMD_CHANGES | RK_CMD_REMOTE, .columns = COLUMNS,
+	{ .noun = "service", .verb = "create", .summary = "share servers (storage) with tenants over InfiniBand", .flags = RK_CMD_CHANGES | RK_CMD_STAGES | RK_CMD_REMOTE, .columns = COLUMNS,
 	  .args = RK_ARGS({ .name = "NAME", .type = RK_ARG_TEXT, .required = true, .help = "its name, also for the subnet manager" }),
 	  .options = RK_ARGS({ .name = "servers", .type = RK_ARG_TEXT, .help = "port GUIDs of the servers, with commas between" },
 			     { .name = "servers-file", .type = RK_ARG_FILE, .help = "the same from a file, one a line" },
@@ -208,7 +208,7 @@ static const struct rk_command rows[] = {
 			 "The key is read back from every port, the servers' too; otherwise nothing is kept. It is not at index 0 of the ports' tables, where that of the "
 			 "cluster is.",
 	  .examples = RK_EXAMPLES("service create storage --servers " SERVER " --all", "service create scratch --servers " SERVER " --tenants contoso -n"), .run = create },
-	{ .noun = "service", .verb = "delete", .summary = "take a shared service from its servers and tenants", .flags = RK_CMD_CHANGES | RK_CMD_DANGEROUS | RK_CMD_REMOTE,
+	{ .noun = "service", .verb = "delete", .summary = "take a shared service from its servers and tenants", .flags = RK_CMD_CHANGES | RK_CMD_STAGES | RK_CMD_DANGEROUS | RK_CMD_REMOTE,
 	  .args = RK_ARGS({ .name = "NAME", .type = RK_ARG_TEXT, .required = true, .help = "name of a service" }),
 	  .description = "What was begun can only be finished: racksh op resume.", .run = delete },
 };
