@@ -122,20 +122,31 @@ int rk_op_resume(struct rk_world *world, int64_t op, struct rk_err *err)
 	return RK_CONFLICT;
 }
 
+/* Whoever asked for something else is to know why that was not done, unless somebody else was faster to undo this. */
+static int sweep_one(struct rk_world *world, int64_t op, struct rk_arena *arena, struct rk_err *err)
+{
+	struct rk_awaited a;
+	int rc = rk_op_read_awaited(world, op, arena, &a, err);
+
+	if (rc || !rk_op_overdue(&a))
+		return rc;
+	rc = undo_overdue(world, op, err);
+	if (rc == RK_CONFLICT && !rk_op_read_awaited(world, op, arena, &a, NULL) && !a.step) {
+		rk_err_clear(err);
+		return rk_world_refresh(world, err);
+	}
+	return rc ? (rk_err_while(err, "operation %" PRId64 " was not confirmed in time and has to be undone first", op), rc) : 0;
+}
+
 int rk_op_sweep(struct rk_world *world, struct rk_err *err)
 {
 	struct rk_arena *arena RK_CLEANUP_ARENA = rk_arena_new();
 	struct rk_op_row *rows;
-	struct rk_awaited a;
 	size_t n;
 	int rc = rk_store_op_open(world->store, INT64_MAX, arena, &rows, &n, err);
 
-	for (size_t i = 0; !rc && i < n; i++) {
-		if (!rk_op_in_state(&rows[i], "awaiting-confirm"))
-			continue;
-		rc = rk_op_read_awaited(world, rows[i].id, arena, &a, err);
-		if (!rc && rk_op_overdue(&a))
-			rc = undo_overdue(world, rows[i].id, err);
-	}
+	for (size_t i = 0; !rc && i < n; i++)
+		if (rk_op_in_state(&rows[i], "awaiting-confirm"))
+			rc = sweep_one(world, rows[i].id, arena, err);
 	return rc;
 }

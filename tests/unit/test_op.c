@@ -335,6 +335,54 @@ static void a_dead_owner_is_taken_over(void **state)
 	remove_folder(folder);
 }
 
+enum { SWEEPERS = 6, SWEEPS = 8 };
+
+/* Opens the world, waits for the others, and sweeps. */
+static pid_t sweeps(const char *state, const int start[2])
+{
+	pid_t child = fork();
+	struct fixture f;
+	char go;
+
+	if (child)
+		return child;
+	close(start[1]);
+	open_world(&f, state, 2, 3);
+	ssize_t n = read(start[0], &go, 1); /* ends when the parent lets go */
+	_exit(n != 0 || rk_op_sweep(&f.world, NULL) ? 1 : 0);
+}
+
+/* What one of them undoes is no reason to refuse what the others came for. */
+static void several_who_find_an_overdue_operation_undo_it_once(void **state)
+{
+	char *folder RK_CLEANUP_FREE = temp_folder(), *file RK_CLEANUP_FREE = rk_xasprintf("%s/state", folder);
+	struct fixture f;
+	int64_t op;
+
+	(void)state;
+	open_world(&f, file, 2, 3);
+	for (int i = 0; i < SWEEPS; i++) {
+		pid_t children[SWEEPERS];
+		int start[2], status;
+		assert_int_equal(pipe(start), 0);
+		f.world.confirm_ms = 1;
+		OK(create(&f, 2, &op, err));
+		for (int c = 0; c < SWEEPERS; c++)
+			children[c] = sweeps(file, start);
+		close(start[0]);
+		close(start[1]);
+		for (int c = 0; c < SWEEPERS; c++) {
+			assert_int_equal(waitpid(children[c], &status, 0), children[c]);
+			assert_int_equal(WEXITSTATUS(status), 0);
+		}
+		assert_state(&f, op, "rolled-back");
+		OK(rk_world_refresh(&f.world, err));
+	}
+	assert_int_equal(f.world.site->n_clusters, 0);
+	close_world(&f);
+	remove_folder(folder);
+}
+
 static void one_who_was_taken_over_stops(void **state)
 {
 	struct fixture *f = *state;
@@ -436,6 +484,7 @@ int main(void)
 		WITH_TWIN(not_waiting_hands_the_operation_to_somebody_else),
 		WITH_TWIN(an_operation_that_nobody_takes_is_left_resumable),
 		cmocka_unit_test(a_dead_owner_is_taken_over),
+		cmocka_unit_test(several_who_find_an_overdue_operation_undo_it_once),
 		WITH_TWIN(one_who_was_taken_over_stops),
 		WITH_TWIN(a_word_in_the_store_stops_an_operation),
 		WITH_TWIN(a_cluster_that_is_held_says_by_what),
