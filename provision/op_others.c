@@ -29,12 +29,15 @@ int rk_op_watch(struct rk_world *world, int64_t op, struct rk_err *err)
 		bool waits = a.step ? !rk_op_overdue(&a) : alive;
 		if (!waits)
 			rc = rk_op_resume(world, op, err);
-		else if (interrupted(world))
-			rc = rk_err_set(err, RK_CANCELLED, "stopped watching operation %" PRId64, op);
-		else
-			rk_clock_sleep_ms(NULL, WATCH_MS);
-		if (rc)
+		if (!waits && !rc)
+			continue;
+		/* Somebody else was faster: what becomes of it there is watched on. */
+		if (rc && rc != RK_CONFLICT)
 			return rc;
+		rk_err_clear(err);
+		if (interrupted(world))
+			return rk_err_set(err, RK_CANCELLED, "stopped watching operation %" PRId64, op);
+		rk_clock_sleep_ms(NULL, WATCH_MS);
 	}
 }
 

@@ -337,8 +337,8 @@ static void a_dead_owner_is_taken_over(void **state)
 
 enum { SWEEPERS = 6, SWEEPS = 8 };
 
-/* Opens the world, waits for the others, and sweeps. */
-static pid_t sweeps(const char *state, const int start[2])
+/* Opens the world, waits for the others, and sweeps; or (op) is the process that watches over it. */
+static pid_t sweeps(const char *state, const int start[2], int64_t op)
 {
 	pid_t child = fork();
 	struct fixture f;
@@ -349,7 +349,8 @@ static pid_t sweeps(const char *state, const int start[2])
 	close(start[1]);
 	open_world(&f, state, 2, 3);
 	ssize_t n = read(start[0], &go, 1); /* ends when the parent lets go */
-	_exit(n != 0 || rk_op_sweep(&f.world, NULL) ? 1 : 0);
+	int rc = op ? rk_op_watch(&f.world, op, NULL) : rk_op_sweep(&f.world, NULL);
+	_exit(n != 0 || rc ? 1 : 0);
 }
 
 /* What one of them undoes is no reason to refuse what the others came for. */
@@ -368,7 +369,7 @@ static void several_who_find_an_overdue_operation_undo_it_once(void **state)
 		f.world.confirm_ms = 1;
 		OK(create(&f, 2, &op, err));
 		for (int c = 0; c < SWEEPERS; c++)
-			children[c] = sweeps(file, start);
+			children[c] = sweeps(file, start, i < 2 && c % 2 ? op : 0);
 		close(start[0]);
 		close(start[1]);
 		for (int c = 0; c < SWEEPERS; c++) {
