@@ -124,12 +124,16 @@ static void a_silent_command_ends_at_its_limit_and_the_session_goes_on(void **st
 
 	(void)state;
 	assert_int_equal(rk_ssh_run(ssh, argv, NULL, 0, &r, &err), RK_UNREACHABLE);
-	assert_non_null(strstr(err.message, "not known"));
+	assert_non_null(strstr(err.message, "of silence; its outcome is not known"));
+	rk_ssh_result_clear(&r);
+	rk_ssh_limit(ssh, 60000, 60000);
+	run_ok(ssh, "echo again", NULL, 0, &r);
+	assert_string_equal(rk_str_text(&r.out), "again\n");
 	rk_ssh_result_clear(&r);
 	rk_ssh_close(ssh);
 }
 
-static void cancel_ends_a_command(void **state)
+static void cancel_ends_a_command_and_not_the_session(void **state)
 {
 	volatile int cancel = 0;
 	struct rk_ssh *ssh = session(NULL, &cancel);
@@ -140,6 +144,10 @@ static void cancel_ends_a_command(void **state)
 	(void)state;
 	cancel = 1;
 	assert_int_equal(rk_ssh_run(ssh, argv, NULL, 0, &r, &err), RK_CANCELLED);
+	rk_ssh_result_clear(&r);
+	cancel = 0;
+	run_ok(ssh, "echo again", NULL, 0, &r);
+	assert_string_equal(rk_str_text(&r.out), "again\n");
 	rk_ssh_result_clear(&r);
 	rk_ssh_close(ssh);
 }
@@ -448,7 +456,7 @@ int main(void)
 		cmocka_unit_test(arguments_arrive_as_they_were_given),
 		cmocka_unit_test(large_streams_flow_both_ways_and_are_bounded),
 		cmocka_unit_test(a_silent_command_ends_at_its_limit_and_the_session_goes_on),
-		cmocka_unit_test(cancel_ends_a_command),
+		cmocka_unit_test(cancel_ends_a_command_and_not_the_session),
 		cmocka_unit_test(another_host_key_is_refused),
 		cmocka_unit_test(known_hosts_decides_when_nothing_is_pinned),
 		cmocka_unit_test(an_authority_alone_is_refused_by_name),
