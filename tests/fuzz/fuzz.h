@@ -3,8 +3,11 @@
 #pragma once
 #include <math.h>
 #include <stdint.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
 
 #include "cli/words.h"
 #include "inventory/base/json.h"
@@ -73,6 +76,42 @@ static inline void rk_fuzz_collector(const char *collector, const uint8_t *data,
 	}
 	rk_collector_find(collector)->parse(&e, &m);
 	rk_fuzz_check_metrics(&m);
+}
+
+/* A profile of a site, and a verdict by it. It inherits from none that is a file: those are not the fuzzer's. */
+static inline void rk_fuzz_profile(const uint8_t *data, size_t size)
+{
+	static const char counters[] = "# Host up for 9000 s\n# Port extended counters: Lid 9 port 1\nSymbolErrorCounter:...312\nLinkDownedCounter:...1\n"
+				       "# Port extended counters: Lid 9 port 1\nSymbolErrorCounter:...313\nLinkDownedCounter:...1\n";
+	RK_CLEANUP_ARENA struct rk_arena *arena = rk_arena_new();
+	char *text RK_CLEANUP_FREE = rk_fuzz_text(data, size), path[64];
+	struct rk_evidence e[] = { { "ib-counters", counters, sizeof(counters) - 1, "", 0, "0" }, { "llm", "{\"tps\":[812,31,\"N/A\"]}", 23, "", 0, "0" } };
+	const struct rk_past past = { 3600000, "{\"counters\":{\"ib.counter.symbol{rail=0}\":1},\"strikes\":{\"g\":2}}" };
+	const struct rk_target targets[] = {
+		{ .name = "a-01", .kind = "vm", .rack = "r01", .cluster = "a", .tray = "r01-t01", .evidence = e, .n_evidence = 2, .at_ms = 7200000, .past = &past, .n_past = 1 },
+		{ .name = "a-02", .kind = "vm", .rack = "r01", .cluster = "a", .tray = "r01-t02", .evidence = e, .n_evidence = 1, .at_ms = 7200000 },
+	};
+	struct rk_hprofile *profile = NULL;
+	struct rk_report report;
+	RK_CLEANUP_JSON struct rk_json *json = NULL;
+	int fd RK_CLEANUP_FD = -1;
+
+	if (rk_json_parse("profile", text, size, &json, NULL))
+		return;
+	const char *from = rk_jstr(rk_jget(rk_json_root(json), "inherits"));
+	if (from && (strchr(from, '/') || strchr(from, '.') || strcmp(from, "-") == 0))
+		return;
+	fd = memfd_create("profile", MFD_CLOEXEC);
+	if (fd < 0 || write(fd, text, size) != (ssize_t)size)
+		abort();
+	snprintf(path, sizeof(path), "/proc/self/fd/%d", fd);
+	if (rk_hprofile_load(path, &profile, NULL))
+		return;
+	if (rk_judge(profile, size & 1 ? "quick" : "deep", targets, RK_ARRAY_SIZE(targets), arena, &report, NULL))
+		abort();
+	for (size_t i = 0; i < report.n_checks; i++)
+		rk_fuzz_utf8(report.checks[i].value);
+	rk_hprofile_free(profile);
 }
 
 static inline void rk_fuzz_json(const uint8_t *data, size_t size)
@@ -291,6 +330,7 @@ static const struct rk_fuzz_entry rk_fuzz_entries[] __attribute__((unused)) = {
 	{ "time", rk_fuzz_time }, { "requests", rk_fuzz_requests }, { "redfish", rk_fuzz_redfish }, { "own", rk_fuzz_own }, { "nmxm", rk_fuzz_nmxm },
 	{ "ufm", rk_fuzz_ufm }, { "rest", rk_fuzz_rest }, { "discover", rk_fuzz_discover }, { "libvirt", rk_fuzz_libvirt }, { "answer", rk_fuzz_answer },
 	{ "counters", rk_fuzz_counters }, { "kept", rk_fuzz_kept }, { "fabric", rk_fuzz_fabric }, { "tables", rk_fuzz_tables }, { "switch", rk_fuzz_switch },
+	{ "profile", rk_fuzz_profile },
 };
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
