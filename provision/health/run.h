@@ -4,7 +4,7 @@
 
 struct rk_validate_opts {
 	const char *level;    /* NULL: what the cluster's spec says, else quick */
-	const char *profile;  /* name or file; NULL: what the spec says, else the one of the rack's kind */
+	const char *profile;  /* name or file; NULL: what the specs say, else the one of the racks' kind; RK_INVALID when that is not one for all */
 	const char *save;     /* evidence folder to make, or NULL */
 	int total_ms;         /* for one VM, as in rk_collect; 0: what the level needs */
 };

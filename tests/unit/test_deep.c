@@ -230,6 +230,29 @@ static void measurements_together_stay_within_a_cluster(void **state)
 	twin_close(&t);
 }
 
+/* Thresholds of one cluster say nothing about another one's VMs. */
+static void clusters_with_different_profiles_are_not_judged_by_the_first_ones(void **state)
+{
+	static const int vms[] = { 0, 1 };
+	struct rk_validate_opts opts = { "quick", NULL, NULL, 0 };
+	RK_CLEANUP_ERR struct rk_err refused = RK_ERR_INIT;
+	struct rk_report r;
+	struct twin t;
+
+	(void)state;
+	open_racks(&t);
+	twin_cluster(&t, "a", "ta", 1);
+	twin_cluster(&t, "b", "tb", 1);
+	t.world.site->clusters[0].spec = rk_arena_printf(t.arena, "{\"validation\":{\"profile\":\"gb300-quick\"}}");
+	t.world.site->clusters[1].spec = rk_arena_printf(t.arena, "{\"validation\":{\"profile\":\"gb300-acceptance\"}}");
+	assert_int_equal(rk_validate(&t.world, &opts, vms, 2, t.arena, &r, &refused), RK_INVALID);
+	assert_non_null(strstr(refused.message, "gb300-quick"));
+	opts.profile = "gb300-acceptance";
+	TWIN_OK(rk_validate(&t.world, &opts, vms, 2, t.arena, &r, err));
+	assert_string_equal(r.profile, "gb300-acceptance");
+	twin_close(&t);
+}
+
 static size_t probes_of(const struct rk_target *t)
 {
 	size_t n = 0;
@@ -427,6 +450,7 @@ int main(void)
 		cmocka_unit_test(a_gpu_outside_the_partition_is_the_cause_not_the_run),
 		cmocka_unit_test(drivers_and_cables_of_ports_are_looked_at),
 		cmocka_unit_test(measurements_together_stay_within_a_cluster),
+		cmocka_unit_test(clusters_with_different_profiles_are_not_judged_by_the_first_ones),
 		cmocka_unit_test(a_run_over_racks_that_was_lost_is_unknown),
 		cmocka_unit_test(a_rail_whose_measurements_were_lost_is_unknown),
 		cmocka_unit_test(a_silent_bmc_is_unknown_beside_a_guest_that_answers),
