@@ -5,8 +5,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <langinfo.h>
-#include <sys/ioctl.h>
 #include <unistd.h>
 
 #include "cli/stage.h"
@@ -285,71 +283,10 @@ static int sure(struct rk_call *call, struct rk_err *err)
 	return rc ? rc : rk_app_confirm(call->app, rk_str_text(&what), false, err);
 }
 
-/* How tables look here: plain unless standard output is a terminal. */
-static struct rk_style style_of(const struct rk_globals *g)
-{
-	struct rk_style style = { .verbose = g->verbose };
-	const char *term = getenv("TERM"), *columns = getenv("COLUMNS"), *plain = getenv("NO_COLOR");
-	struct winsize size;
-	uint64_t width;
-
-	if (!isatty(STDOUT_FILENO))
-		return style;
-	bool dumb = !term || !*term || strcmp(term, "dumb") == 0;
-	style.colour = !dumb && !g->no_color && !(plain && *plain);
-	style.utf8 = strcmp(nl_langinfo(CODESET), "UTF-8") == 0;
-	style.now_ms = rk_clock_unix_ms(NULL);
-	if (columns && rk_parse_u64(columns, &width) && width >= 20 && width < 10000)
-		style.width = (int)width;
-	else if (ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_col >= 20)
-		style.width = size.ws_col;
-	return style;
-}
-
-bool rk_call_colour(const struct rk_call *call)
-{
-	return call->parsed->globals.format == RK_FORMAT_TABLE && style_of(&call->parsed->globals).colour;
-}
-
-static void write_result(const struct rk_out *out, const struct rk_parsed *p, FILE *to)
-{
-	const struct rk_style style = style_of(&p->globals);
-
-	if (out->nothing)
-		return;
-	if (out->raw.len)
-		fwrite(out->raw.text, 1, out->raw.len, to);
-	if (p->globals.format == RK_FORMAT_TABLE)
-		rk_out_table(out, &style, to);
-	else if (!out->n_columns || (!out->command->list && !out->n_rows))
-		return;
-	else if (p->globals.format == RK_FORMAT_JSON)
-		rk_out_json(out, to);
-	else if (p->globals.format == RK_FORMAT_CSV)
-		rk_out_csv(out, to);
-	else
-		rk_out_lines(out, to);
-}
-
-static void print_result(const struct rk_app *app, const struct rk_out *out, const struct rk_parsed *p)
-{
-	char *text = NULL;
-	size_t n = 0;
-	FILE *to = isatty(STDOUT_FILENO) ? open_memstream(&text, &n) : NULL;
-
-	write_result(out, p, to ? to : stdout);
-	if (to) {
-		fclose(to);
-		rk_page(text, n, rk_vars_get(&app->lexicon.vars, "pager"));
-	}
-	free(text);
-	fflush(stdout);
-}
-
 static void emit(struct rk_call *call)
 {
 	rk_out_finish(call->out);
-	print_result(call->app, call->out, call->parsed);
+	rk_app_print(call->app, call->out, call->parsed);
 	rk_out_clear(call->out);
 	rk_out_init(call->out, call->command);
 }
@@ -534,12 +471,31 @@ static void keep_result(struct rk_app *app, struct rk_out *out)
 	app->have_last = true;
 }
 
+static bool for_people(const struct rk_globals *g)
+{
+	return !g->quiet && g->format == RK_FORMAT_TABLE;
+}
+
 void rk_app_tell_twin(const struct rk_parsed *p)
 {
 	const struct rk_globals *g = &p->globals;
 
-	if (g->sim && !g->sim_state && p->command && changes_something(p) && !g->dry_run && !g->quiet && g->format != RK_FORMAT_JSON)
+	if (g->sim && !g->sim_state && p->command && changes_something(p) && !g->dry_run && for_people(g))
 		fputs("note: this twin ends with this command; --sim-state FILE keeps one for the next\n", stderr);
+}
+
+/* Whoever forgot the import, or named no twin, finds nothing and should know why. */
+static void tell_empty(const struct rk_app *app, const struct rk_parsed *p, const struct rk_out *out, int rc, struct rk_err *err)
+{
+	static const char hint[] = "the store holds no site yet: racksh site import FILE, or --sim FILE for a twin";
+	const struct rk_site *site = app->world.site;
+
+	if (!site || site->name || (p->command->flags & (RK_CMD_NO_STORE | RK_CMD_SHELL)))
+		return;
+	if (rc == RK_NOT_FOUND)
+		rk_err_hint(err, "%s", hint);
+	else if (!rc && p->command->list && !out->n_rows && for_people(&p->globals))
+		fprintf(stderr, "note: %s\n", hint);
 }
 
 int rk_app_run(struct rk_app *app, const struct rk_parsed *p, const char *place)
@@ -558,10 +514,11 @@ int rk_app_run(struct rk_app *app, const struct rk_parsed *p, const char *place)
 	bool staged = app->stage.open && changes_something(p) && !(p->command->flags & RK_CMD_SHELL) && !p->globals.dry_run;
 	int rc = staged ? rk_stage_add(app, p, &err) : run_command(app, p, &out, &err);
 	rk_out_finish(&out);
+	tell_empty(app, p, &out, rc, &err);
 	/* An error that came before the first row has no table. Changing commands are silent under -q; what was asked for (a dry run, too) is always printed. */
 	bool nothing = rc && !out.n_rows && !out.raw.len && !out.notes.len, silent = p->globals.quiet && !p->globals.dry_run && !rc;
 	if (!nothing && !(silent && (p->command->flags & RK_CMD_CHANGES)))
-		print_result(app, &out, p);
+		rk_app_print(app, &out, p);
 	if (rc && err.message)
 		rk_print_error(&err, place, p->globals.format);
 	keep_result(app, &out);

@@ -78,6 +78,8 @@ int rk_parse(const char *const *words, size_t n, const struct rk_globals *defaul
 const char *const *rk_parsed_command(const struct rk_parsed *parsed, size_t *ret_n);
 /* Runs a parsed command; prints result and errors. place: "FILE:LINE: " or "". Returns the class. */
 int rk_app_run(struct rk_app *app, const struct rk_parsed *parsed, const char *place);
+/* The result on standard output, through the pager on a terminal (cli/app_print.c). */
+void rk_app_print(const struct rk_app *app, const struct rk_out *out, const struct rk_parsed *parsed);
 /* After a command of its own that changed something in a twin that nobody keeps: says so on stderr. */
 void rk_app_tell_twin(const struct rk_parsed *parsed);
 /* Words of one command in the present context: parsed and run. defaults: what stood on the line around it. */

@@ -76,7 +76,7 @@ static int import(struct rk_call *call, struct rk_err *err)
 	if (!rc && (call->dry_run || !n))
 		rk_out_note(call->out, "%zu values %s", n, call->dry_run ? "would change" : "changed");
 	else if (!rc)
-		rk_out_note(call->out, "site %s: %zu racks, %zu trays, %zu GPUs, %zu HCA ports", site->name, site->n_racks, site->n_trays, site->n_gpus,
+		rk_out_note(call->out, "site %s: %zu rack%s, %zu trays, %zu GPUs, %zu HCA ports", site->name, site->n_racks, site->n_racks == 1 ? "" : "s", site->n_trays, site->n_gpus,
 			    site->n_hcas);
 	return rc;
 }

@@ -281,9 +281,8 @@ static int run_cluster(struct rk_call *call, struct rk_err *err)
 {
 	const char *name = rk_call_arg(call, "C");
 
-	if (rk_find_cluster(call->world->site, name) < 0)
-		return rk_err_set(err, RK_NOT_FOUND, "unknown cluster \"%s\"", name);
-	return run_vms(call, rk_arena_printf(call->arena, "@cluster:%s", name), err);
+	int at, rc = rk_get_cluster(call, name, &at, err);
+	return rc ? rc : run_vms(call, rk_arena_printf(call->arena, "@cluster:%s", name), err);
 }
 
 static int run_replay(struct rk_call *call, struct rk_err *err)

@@ -1,0 +1,70 @@
+#include <langinfo.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/ioctl.h>
+#include <unistd.h>
+
+#include "cli/app.h"
+#include "inventory/base/clock.h"
+
+/* How tables look here: plain unless standard output is a terminal. */
+static struct rk_style style_of(const struct rk_globals *g)
+{
+	struct rk_style style = { .verbose = g->verbose };
+	const char *term = getenv("TERM"), *columns = getenv("COLUMNS"), *plain = getenv("NO_COLOR");
+	struct winsize size;
+	uint64_t width;
+
+	if (!isatty(STDOUT_FILENO))
+		return style;
+	bool dumb = !term || !*term || strcmp(term, "dumb") == 0;
+	style.colour = !dumb && !g->no_color && !(plain && *plain);
+	style.utf8 = strcmp(nl_langinfo(CODESET), "UTF-8") == 0;
+	style.now_ms = rk_clock_unix_ms(NULL);
+	if (columns && rk_parse_u64(columns, &width) && width >= 20 && width < 10000)
+		style.width = (int)width;
+	else if (ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_col >= 20)
+		style.width = size.ws_col;
+	return style;
+}
+
+bool rk_call_colour(const struct rk_call *call)
+{
+	return call->parsed->globals.format == RK_FORMAT_TABLE && style_of(&call->parsed->globals).colour;
+}
+
+static void write_result(const struct rk_out *out, const struct rk_parsed *p, FILE *to)
+{
+	const struct rk_style style = style_of(&p->globals);
+
+	if (out->nothing)
+		return;
+	if (out->raw.len)
+		fwrite(out->raw.text, 1, out->raw.len, to);
+	if (p->globals.format == RK_FORMAT_TABLE)
+		rk_out_table(out, &style, to);
+	else if (!out->n_columns || (!out->command->list && !out->n_rows))
+		return;
+	else if (p->globals.format == RK_FORMAT_JSON)
+		rk_out_json(out, to);
+	else if (p->globals.format == RK_FORMAT_CSV)
+		rk_out_csv(out, to);
+	else
+		rk_out_lines(out, to);
+}
+
+void rk_app_print(const struct rk_app *app, const struct rk_out *out, const struct rk_parsed *p)
+{
+	char *text = NULL;
+	size_t n = 0;
+	FILE *to = isatty(STDOUT_FILENO) ? open_memstream(&text, &n) : NULL;
+
+	write_result(out, p, to ? to : stdout);
+	if (to) {
+		fclose(to);
+		rk_page(text, n, rk_vars_get(&app->lexicon.vars, "pager"));
+	}
+	free(text);
+	fflush(stdout);
+}
