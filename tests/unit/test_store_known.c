@@ -292,17 +292,17 @@ static void a_partition_is_known_as_made_by_its_journal(void **state)
 	static const struct {
 		const char *rack, *name;
 		int id;
-		bool made;
+		bool known;
 	} rows[] = { { "k1", "moss", 7, true }, { "k1", "moss", RK_NONE, true }, { "k1", "moss", 8, false }, { "k1", "fern", RK_NONE, false }, { "k", "moss", RK_NONE, false } };
 	int64_t op;
-	bool made;
+	bool known;
 
 	must(rk_store_op_add(f->store, "one", "{}", &op, &err));
 	must(rk_store_step_add(f->store, &(struct rk_step_row){ .op = op, .id = 1, .kind = "nvl.partition", .target = "k1/7", .params = "{\"rack\":\"k1\",\"id\":7,\"name\":\"moss\"}",
 								.deps = "", .state = "planned" }, &err));
 	for (size_t i = 0; i < RK_ARRAY_SIZE(rows); i++) {
-		must(rk_store_nvl_made(f->store, rows[i].rack, rows[i].id, rows[i].name, &made, &err));
-		assert_int_equal(made, rows[i].made);
+		must(rk_store_nvl_made(f->store, rows[i].rack, rows[i].id, rows[i].name, &known, &err));
+		assert_int_equal(known, rows[i].known);
 	}
 }
 
