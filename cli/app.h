@@ -181,8 +181,9 @@ struct rk_globaldef {
 	bool process_only, here_only;    /* here_only: does not matter to a process that carries an operation on in the background */
 };
 extern const struct rk_globaldef rk_global_options[]; /* ends with name == NULL */
-/* The options that say these values, but for those that are here_only; in the arena. */
-const char *const *rk_globals_words(const struct rk_globals *globals, struct rk_arena *arena, size_t *ret_n);
+/* The options that say these values to another process, in the arena: to one that carries an operation on in the background, or to one that is
+ * given a command in this one's place. The store is in neither. */
+const char *const *rk_globals_words(const struct rk_globals *globals, bool background, struct rk_arena *arena, size_t *ret_n);
 /* Help text into out: noun NULL = overview. RK_NOT_FOUND with a near name. */
 int rk_help(const char *noun, const char *verb, struct rk_str *out, struct rk_err *err);
 void rk_synopsis(const struct rk_command *command, struct rk_str *out);

@@ -17,7 +17,7 @@ const char *const *rk_app_watcher_words(const struct rk_app *app, int64_t op, st
 	globals.quiet = true;
 	globals.jobs = app->world.jobs;
 	globals.timeout_s = app->world.env.timeout_ms / 1000;
-	const char *const *options = rk_globals_words(&globals, arena, &n_options);
+	const char *const *options = rk_globals_words(&globals, true, arena, &n_options);
 	const char *const command[] = { "op", "resume", rk_arena_printf(arena, "%" PRId64, op), "--watch" };
 	const char **argv = rk_arena_array(arena, n_options + RK_ARRAY_SIZE(command) + 2, sizeof(*argv));
 	argv[n++] = "racksh";

@@ -41,7 +41,7 @@ const struct rk_globaldef rk_global_options[] = {
 	{ 0, NULL, NULL, NULL },
 };
 
-const char *const *rk_globals_words(const struct rk_globals *globals, struct rk_arena *arena, size_t *ret_n)
+const char *const *rk_globals_words(const struct rk_globals *globals, bool background, struct rk_arena *arena, size_t *ret_n)
 {
 	const char **words = rk_arena_array(arena, RK_ARRAY_SIZE(rk_global_options), sizeof(*words));
 	size_t n = 0;
@@ -50,7 +50,7 @@ const char *const *rk_globals_words(const struct rk_globals *globals, struct rk_
 		const void *at = (const char *)globals + g->at;
 		const char *text = g->kind == RK_GLOBAL_TEXT ? *(const char *const *)at : NULL;
 		int count = g->kind == RK_GLOBAL_COUNT ? *(const int *)at : 0;
-		if (g->here_only)
+		if (g->here_only && (background || g->process_only))
 			continue;
 		if (g->kind == RK_GLOBAL_FLAG && *(const bool *)at)
 			words[n++] = rk_arena_printf(arena, "--%s", g->name);
@@ -472,7 +472,8 @@ static int check_complete(struct parser *p)
 		if (c->options[i].required && !p->ret->option_values[i])
 			return missing(p, "--", &c->options[i]);
 	if (p->ret->globals.except && !(c->flags & RK_CMD_SELECTS))
-		return rk_err_set(p->err, RK_INVALID, "\"%s %s\" takes no selection, so -x means nothing", c->noun, c->verb ? c->verb : "");
+		return rk_err_set(p->err, RK_INVALID, "\"%s%s%s\" takes no selection, so -x means nothing", c->noun, c->verb ? " " : "",
+				  c->verb ? c->verb : "");
 	return c->check ? c->check(p->ret, p->err) : 0;
 }
 

@@ -65,20 +65,20 @@ static int check_use(const struct rk_parsed *p, struct rk_err *err)
 	return 0;
 }
 
-static void add_option(struct rk_str *out, const char *name, const char *value)
+static void add_words(struct rk_str *out, const char *const *words, size_t n)
 {
-	if (!value)
-		return;
-	rk_str_addf(out, " %s ", name);
-	rk_quote_word(value, out);
+	for (size_t i = 0; i < n; i++) {
+		rk_str_addc(out, ' ');
+		rk_quote_word(words[i], out);
+	}
 }
 
 static int path(struct rk_call *call, struct rk_err *err)
 {
 	const struct rk_globals *g = &call->app->globals;
 	struct rk_str out RK_CLEANUP_STR = RK_STR_INIT;
-	size_t n, all;
-	const char *const *words = rk_parsed_command(call->parsed, &n);
+	size_t n, all = 0, n_options;
+	const char *const *words = rk_parsed_command(call->parsed, &n), *const *options = rk_globals_words(g, false, call->arena, &n_options);
 	const char *show[] = { "show", NULL };
 
 	(void)err;
@@ -87,15 +87,11 @@ static int path(struct rk_call *call, struct rk_err *err)
 		n = 1;
 	}
 	rk_str_add(&out, "racksh");
-	add_option(&out, "--sim", g->sim);
-	add_option(&out, "--sim-state", g->sim_state);
-	if (!g->sim && call->world->store)
-		add_option(&out, "--store", rk_store_uri(call->world->store));
+	const char *const store[] = { "--store", call->world->store ? rk_store_uri(call->world->store) : "" };
+	add_words(&out, store, !g->sim && call->world->store ? RK_ARRAY_SIZE(store) : 0);
+	add_words(&out, options, n_options);
 	words = words ? rk_context_expand(&call->app->context, words, n, call->arena, &all) : NULL;
-	for (size_t i = 0; words && i < all; i++) {
-		rk_str_addc(&out, ' ');
-		rk_quote_word(words[i], &out);
-	}
+	add_words(&out, words, all);
 	rk_out_row(call->out);
 	rk_cell_text(call->out, "command", rk_str_text(&out));
 	return 0;

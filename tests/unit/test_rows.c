@@ -195,6 +195,34 @@ static void a_background_process_gets_every_option_that_matters_to_it(void **sta
 	assert_null(parsed.globals.store);
 }
 
+static void a_command_in_ones_place_gets_every_option_of_it(void **state)
+{
+	struct rk_arena *arena RK_CLEANUP_ARENA = rk_arena_new();
+	RK_CLEANUP_ERR struct rk_err err = RK_ERR_INIT;
+	struct rk_globals given = { 0 };
+	const struct rk_globals none = { 0 };
+	struct rk_vars vars = { 0 };
+	struct rk_parsed parsed;
+	size_t n;
+
+	(void)state;
+	fill(&given);
+	given.help = false;
+	const char *const *options = rk_globals_words(&given, false, arena, &n);
+	static const char *const command[] = { "vm", "start", "a-01" };
+	const char **words = rk_arena_array(arena, n + RK_ARRAY_SIZE(command), sizeof(*words));
+	memcpy(words, options, n * sizeof(*words));
+	memcpy(words + n, command, sizeof(command));
+	n += RK_ARRAY_SIZE(command);
+	if (rk_parse(words, n, &none, true, &vars, arena, &parsed, &err))
+		fail_msg("%s", err.message);
+	for (const struct rk_globaldef *g = rk_global_options; g->name; g++)
+		if (!g->process_only && !same_value(g, &parsed.globals, &given))
+			fail_msg("--%s is lost", g->name);
+	assert_true(parsed.globals.read_only && parsed.globals.twin_check);
+	assert_null(parsed.globals.command);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -203,6 +231,7 @@ int main(void)
 		cmocka_unit_test(every_row_tells_what_it_writes),
 		cmocka_unit_test(words_split_as_documented),
 		cmocka_unit_test(all_problems_of_a_batch_are_listed),
+		cmocka_unit_test(a_command_in_ones_place_gets_every_option_of_it),
 		cmocka_unit_test(a_background_process_gets_every_option_that_matters_to_it),
 	};
 
