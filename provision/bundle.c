@@ -83,19 +83,29 @@ int rk_bundle_part(struct rk_bundle *b, const char *command, struct rk_err *err)
 	return rk_store_snapshot(b->world->store, &b->before, err);
 }
 
+static int worked_on(const char *what, struct rk_err *err)
+{
+	rk_err_set(err, RK_CONFLICT, "\"%s\" is worked on by an earlier command of the same commit already", what);
+	rk_err_hint(err, "commit what comes before, then this");
+	return RK_CONFLICT;
+}
+
 int rk_bundle_take(struct rk_bundle *b, const struct rk_change *c, int64_t *ret_op, struct rk_err *err)
 {
 	const struct rk_op_type *type = rk_op_type_find(c->type);
 	char *thing RK_CLEANUP_FREE = rk_xasprintf("cluster:%s", c->cluster ? c->cluster : "");
 	const char *shared = rk_plan_shared(b->plan, c->plan);
 	struct rk_store *store = b->world->store;
+	bool held = false;
 
-	if (shared) {
-		rk_err_set(err, RK_CONFLICT, "\"%s\" is worked on by an earlier command of the same commit already", shared);
-		rk_err_hint(err, "commit what comes before, then this");
-		return RK_CONFLICT;
-	}
-	int rc = c->cluster ? rk_store_lease_take(store, thing, b->op, c->purpose, err) : 0;
+	if (shared)
+		return worked_on(shared, err);
+	int rc = c->cluster ? rk_store_lease_held(store, thing, &held, err) : 0;
+	if (!rc && c->cluster)
+		rc = rk_store_lease_take(store, thing, b->op, c->purpose, err);
+	/* A guest that an earlier part starts is told of its fellows as they were then. */
+	if (!rc && held)
+		rc = worked_on(thing, err);
 	if (!rc && c->lease)
 		rc = rk_store_lease_take(store, c->lease, b->op, c->purpose, err);
 	if (!rc && c->reserve)

@@ -199,6 +199,38 @@ static void two_parts_about_one_vm_are_refused(void **state)
 	}
 }
 
+static int start(struct fixture *f, struct rk_err *err)
+{
+	int vm = rk_find_vm(f->world.site, "a-02");
+	const struct rk_power_request q = { .verb = "start", .on = true, .vms = &vm, .n = 1, .grace_s = 30 };
+	int64_t op;
+
+	return rk_vm_power(&f->world, &q, &op, err);
+}
+
+static int grow(struct fixture *f, struct rk_err *err)
+{
+	int64_t op;
+
+	return rk_cluster_resize(&f->world, "a", 3, true, &op, err);
+}
+
+/* What sleeps is not told of the new one by the second, and the first does not know of it. */
+static void a_vm_that_wakes_and_a_cluster_that_grows_are_two_commits(void **state)
+{
+	static part_fn *const parts[] = { start, grow };
+	struct fixture *f = *state;
+	struct rk_err why RK_CLEANUP_ERR = RK_ERR_INIT;
+	int64_t op = 0;
+
+	OK(stop(f, err));
+	assert_int_equal(commit(f, parts, 2, &op, &why), RK_CONFLICT);
+	assert_string_equal(why.message, "\"cluster:a\" is worked on by an earlier command of the same commit already");
+	OK(commit(f, &parts[0], 1, &op, err));
+	OK(commit(f, &parts[1], 1, &op, err));
+	assert_consistent(f);
+}
+
 /* ---- errors ------------------------------------------------------------------------------------------------------------------------------- */
 
 static void a_part_that_cannot_see_what_was_before_is_refused(void **state)
@@ -225,6 +257,7 @@ int main(void)
 		WITH_TWIN(no_host_is_asked_while_the_store_is_locked),
 		WITH_TWIN(what_a_host_says_against_it_ends_the_commit_and_nothing_was_done),
 		WITH_TWIN(two_parts_about_one_vm_are_refused),
+		WITH_TWIN(a_vm_that_wakes_and_a_cluster_that_grows_are_two_commits),
 		WITH_TWIN(a_part_that_cannot_see_what_was_before_is_refused),
 	};
 
