@@ -148,11 +148,11 @@ static int create(struct rk_call *call, struct rk_err *err)
 		rc = rk_service_check(call->world->site, &wish, call->arena, &service, err);
 	if (rc)
 		return rc;
-	if (call->dry_run) {
+	if (call->dry_run)
 		show_steps(call, rk_service_create_plan(call->world->site, &service, call->arena));
-		return 0;
-	}
 	rc = rk_service_create(call->world, &service, &op, err);
+	if (call->dry_run)
+		return rc;
 	call->op = op;
 	if (!rc)
 		service_row(call, &service);
@@ -173,11 +173,11 @@ static int delete(struct rk_call *call, struct rk_err *err)
 		return RK_NOT_FOUND;
 	}
 	const struct rk_ib_service *s = &call->world->site->ib_services[at];
-	if (call->dry_run) {
+	if (call->dry_run)
 		show_steps(call, rk_service_delete_plan(call->world->site, s, call->arena));
-		return 0;
-	}
 	int rc = rk_service_delete(call->world, s, &op, err);
+	if (call->dry_run)
+		return rc;
 	call->op = op;
 	if (!rc && handed_over(call))
 		rk_out_note(call->out, "operation %" PRId64 " deletes service %s: racksh op show %" PRId64, op, name, op);
