@@ -5,7 +5,8 @@
  * frees is free only when the operation is done. Edits of the store alone (cordons, tenants, images, reservations, silences) are made in the transaction,
  * too: they count from its commit on, and a rollback of the operation takes them back unless somebody else changed the same thing since.
  *
- * Two parts that are about the same VM, tray or partition are refused: nothing would say which of them comes first.
+ * Two parts that are about the same cluster, VM, tray or partition are refused (but for turning several VMs of a cluster on and off): nothing would
+ * say which of them comes first.
  *
  * Every part begins with a step "op.part" whose params are those of the change. Steps of changes that cannot be undone are final: they are begun
  * when everything else of all parts is done. */

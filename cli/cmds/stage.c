@@ -57,7 +57,7 @@ WORD(diff, "show value by value what the staged commands would change on every p
 WORD(commit, "make what is staged one operation: all of it or nothing", .flags = RK_CMD_SHELL | RK_CMD_CHANGES, .list = true, .run = commit,
      .columns = RK_COLUMNS({ "id", RK_COL_NUMBER }, { "kind", RK_COL_TEXT }, { "target", RK_COL_TEXT }, { "summary", RK_COL_TEXT }),
      .description = "The commands are planned one after the other, each on what the ones before will hold; what a staged command frees is free after the commit, "
-		    "and two that work on the same VM are refused. When one cannot be done, nothing is. Then their steps run as one operation with one number: "
+		    "and two that work on the same VM or cluster are refused. When one cannot be done, nothing is. Then their steps run as one operation with one number: "
 		    "a failure takes all of it back, what was interrupted is finished with `op resume` or taken back with `op rollback`. Steps that cannot be "
 		    "taken back (delete, shrink, repair, stop and start) come last, when everything else is done. With -n the steps are shown and nothing is done.");
 WORD(abort, "forget what is staged", .flags = RK_CMD_SHELL | RK_CMD_NO_STORE, .run = abort_stage);
