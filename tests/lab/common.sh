@@ -102,7 +102,7 @@ down() {
 	[ ! -e "$DIR/run" ] || RUN=$(cat "$DIR/run")
 	stop_processes || return
 	if [[ $RUN == /tmp/rlab.?????? ]]; then
-		rm -f "$DIR/log" "$DIR/sm" "$DIR/nvsw"
+		rm -f "$DIR/log" "$DIR/sm" "$DIR/sm2" "$DIR/nvsw"
 		[ ! -d "$RUN/log" ] || cp -rT "$RUN/log" "$DIR/log"
 		rm -rf "$RUN"
 	fi

@@ -2,6 +2,7 @@
 # The InfiniBand fabric: ibsim, and a real OpenSM. It runs on a managed switch, so no tray's port is its port, and no HCA stands in the
 # fabric that the site does not have.
 SM_NODE=spine00
+STANDBY_NODE=leaf000 # spines do not reach each other
 
 # netfile RACKS: four rails, a two-level fat tree of 144-port switches, four racks to a group of leaves.
 netfile() {
@@ -22,26 +23,49 @@ start_fabric() {
 	start_sm
 }
 
-start_sm() {
-	printf 'Default=0x7fff : ALL=limited, ALL_SWITCHES=full, SELF=full ;\n' >"$RUN/sm/partitions.conf"
-	cat >"$RUN/sm/opensm.conf" <<-END
-		partition_config_file $RUN/sm/partitions.conf
+# sm_files FOLDER PRIORITY
+sm_files() {
+	printf 'Default=0x7fff : ALL=limited, ALL_SWITCHES=full, SELF=full ;\n' >"$1/partitions.conf"
+	cat >"$1/opensm.conf" <<-END
+		partition_config_file $1/partitions.conf
 		part_enforce both
 		force_log_flush TRUE
 		routing_engine ftree,minhop
+		sm_priority $2
+		sminfo_polling_timeout 500
+		polling_retry_number 3
 	END
-	own "$RUN"/sm/*.conf
+	own "$1"/*.conf
+}
+
+start_sm() {
+	sm_files "$RUN/sm" 5
 	run_sm partitions.conf
 }
 
 # run_sm FILE: OpenSM with this partitions file, which lies beside the usual one.
 run_sm() {
-	local file=$1
+	run_opensm opensm "$RUN/sm" "$SM_NODE" "$1"
+}
+
+# run_opensm NAME FOLDER NODE FILE
+run_opensm() {
 	SOCK=$(basename "$RUN")
 	# shellcheck disable=SC2016 # expanded by the started shell
-	start_as opensm sh -c 'cd "$1" && echo $$ >opensm.pid && umask 022 &&
+	start_as "$1" sh -c 'cd "$1" && echo $$ >opensm.pid && umask 022 &&
 		exec env LD_PRELOAD="$2" IBSIM_SOCKNAME="$3" SIM_HOST="$4" OSM_TMP_DIR="$1" OSM_CACHE_DIR="$1" \
-		opensm -F opensm.conf -P "$1/$5" -f "$1/opensm.log"' sh "$RUN/sm" "$(umad2sim)" "$SOCK" "$SM_NODE" "$file"
+		opensm -F opensm.conf -P "$1/$5" -f "$1/opensm.log"' sh "$2" "$(umad2sim)" "$SOCK" "$3" "$4"
+}
+
+standby_is_up() { grep -qE 'Entering (STANDBY|MASTER) state' "$RUN/sm2/opensm.log"; }
+
+# A second host with a subnet manager of its own, which takes over within seconds when the first one dies.
+start_standby() {
+	mkdir -p "$RUN/sm2/bin" && own "$RUN/sm2" && ln -sfn "$RUN/sm2" "$DIR/sm2" || return
+	sm_files "$RUN/sm2" 0
+	sm_shell "$RUN/sm2" "$STANDBY_NODE"
+	start_sshd sm2 "$NET.252" "$RUN/sm2/shell" && run_opensm opensm2 "$RUN/sm2" "$STANDBY_NODE" partitions.conf &&
+		wait_for 30 "the standby manager" standby_is_up && wait_for 10 "its host" listens "$NET.252"
 }
 
 sm_pid() { cat "$RUN/sm/opensm.pid"; }

@@ -47,19 +47,20 @@ start_sshd() {
 	start "sshd-$1" /usr/sbin/sshd -D -e -f "$RUN/ssh/$1.conf"
 }
 
-# A plain shell in which the InfiniBand tools work on the simulated fabric.
+# sm_shell FOLDER NODE: a plain shell in which the InfiniBand tools work on a node of the simulated fabric.
 sm_shell() {
 	local tool
 	for tool in "${SM_TOOLS[@]}"; do
-		ln -s ../../bin/ibrun "$RUN/sm/bin/$tool"
+		ln -s ../../bin/ibrun "$1/bin/$tool"
 	done
-	cat >"$RUN/sm/shell" <<-END
+	cat >"$1/shell" <<-END
 		#!/bin/sh
-		export PATH=$RUN/sm/bin:\$PATH:/usr/sbin:/sbin LAB_IB=$RUN/ib IBSIM_SOCKNAME=$(basename "$RUN") SIM_HOST=$SM_NODE
+		export PATH=$1/bin:\$PATH:/usr/sbin:/sbin LAB_IB=$RUN/ib IBSIM_SOCKNAME=$(basename "$RUN") SIM_HOST=$2
+		cd $1
 		[ -n "\$SSH_ORIGINAL_COMMAND" ] || exec "\${SHELL:-/bin/sh}"
 		exec "\${SHELL:-/bin/sh}" -c "\$SSH_ORIGINAL_COMMAND"
 	END
-	chmod 755 "$RUN/sm/shell"
+	chmod 755 "$1/shell"
 }
 
 # Every GPU in the default partition, as after bring-up. Locations are chassis.slot.host.module.
@@ -79,7 +80,7 @@ nv() { "$RUN/bin/nv-simulated" "$RUN/nvsw" nv "$@"; }
 
 start_managers() {
 	[ "$(id -u)" -ne 0 ] || mkdir -p -m 755 /run/sshd
-	sm_shell
+	sm_shell "$RUN/sm" "$SM_NODE"
 	switch_state >"$RUN/nvsw/partitions"
 	echo "NVOS switch" >"$RUN/ssh/banner"
 	start_sshd sm "$NET.250" "$RUN/sm/shell" && start_sshd nvsw "$NET.251" "$RUN/bin/nv-simulated $RUN/nvsw" "$RUN/ssh/banner" && start_hosts
