@@ -178,6 +178,8 @@ int rk_store_step_list(struct rk_store *store, int64_t op, struct rk_arena *aren
 /* Is it a cluster's now, whatever a snapshot says? Inside a transaction nobody can take it meanwhile. */
 int rk_store_nvl_known(struct rk_store *store, const char *rack, int id, const char *name, bool *ret, struct rk_err *err); /* by either */
 int rk_store_ib_known(struct rk_store *store, const char *fabric, uint16_t pkey, bool *ret, struct rk_err *err);
+/* Is there a service of this name, and is that its key? */
+int rk_store_service_known(struct rk_store *store, const char *name, const char *fabric, uint16_t pkey, bool *ret, struct rk_err *err);
 /* Did an operation of this store make a partition of this name in the rack, or begin to? id: the planned one; RK_NONE: any. */
 int rk_store_nvl_made(struct rk_store *store, const char *rack, int id, const char *name, bool *ret, struct rk_err *err);
 /* Params of the newest step of this kind and target, whatever became of it; NULL: there never was one. In the arena. */

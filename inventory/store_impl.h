@@ -56,6 +56,8 @@ void rk_store_unguard(struct rk_store *store, int rc);
 int rk_store_exists(struct rk_store *store, const char *sql, const char *name, bool *ret, struct rk_err *err);
 /* RK_NOT_FOUND `no <kind> "<name>"` when there is none. */
 int rk_store_need(struct rk_store *store, const char *kind, const char *sql, const char *name, struct rk_err *err);
+/* RK_CONFLICT when a service has the port as a server; of a transaction. */
+int rk_store_port_not_server(struct rk_store *store, uint64_t guid, struct rk_err *err);
 /* RK_CONFLICT when the key is that of a service; of a transaction. */
 int rk_store_key_not_served(struct rk_store *store, const char *fabric, uint16_t pkey, struct rk_err *err);
 /* Next number of a counter ("op", "cluster", ...), never given twice. */

@@ -32,6 +32,13 @@ int rk_store_ib_known(struct rk_store *store, const char *fabric, uint16_t pkey,
 	return known(store, "SELECT (SELECT COUNT(*) FROM ib_partitions WHERE fabric = ? AND pkey = ?) + (SELECT COUNT(*) FROM ib_services WHERE fabric = ? AND pkey = ?)", args, RK_ARRAY_SIZE(args), ret, err);
 }
 
+int rk_store_service_known(struct rk_store *store, const char *name, const char *fabric, uint16_t pkey, bool *ret, struct rk_err *err)
+{
+	const struct rk_db_value args[] = { RK_DB_S(name), RK_DB_S(fabric), RK_DB_I(pkey) };
+
+	return known(store, "SELECT COUNT(*) FROM ib_services WHERE name = ? AND fabric = ? AND pkey = ?", args, RK_ARRAY_SIZE(args), ret, err);
+}
+
 struct making {
 	int id;
 	const char *name;

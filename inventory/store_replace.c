@@ -78,6 +78,8 @@ static int swap_port(const struct swap *s, int rail, uint64_t was, uint64_t is, 
 		return 0;
 	int rc = refuse_taken(s, "SELECT t.name FROM hcas h JOIN trays t ON t.pos = h.tray WHERE h.guid = ? AND h.tray <> ?", "port", is, err);
 	if (!rc)
+		rc = rk_store_port_not_server(s->store, is, err);
+	if (!rc)
 		rc = rk_db_exec(s->store->db, err, "UPDATE hcas SET guid = ? WHERE tray = ? AND rail = ?", RK_DB_GUID(is), RK_DB_I(s->pos), RK_DB_I(rail));
 	return rc ? rc : swap_guid(s, "port", was, is, "UPDATE port_alloc SET guid = ? WHERE guid = ?", err);
 }

@@ -16,6 +16,16 @@ int rk_store_key_not_served(struct rk_store *store, const char *fabric, uint16_t
 	return rc || !name ? rc : rk_err_set(err, RK_CONFLICT, "PKey %s/0x%04x is that of service \"%s\"", fabric, pkey, name);
 }
 
+int rk_store_port_not_server(struct rk_store *store, uint64_t guid, struct rk_err *err)
+{
+	RK_CLEANUP_ARENA struct rk_arena *arena = rk_arena_new();
+	const struct rk_db_value args[] = { RK_DB_S(rk_arena_printf(arena, "0x%016" PRIx64, guid)) };
+	const char *name = NULL;
+	int rc = rk_db_one_text(store->db, "SELECT name FROM ib_services WHERE REPLACE(servers, ?, '') <> servers", args, 1, arena, &name, err);
+
+	return rc || !name ? rc : rk_err_set(err, RK_CONFLICT, "port 0x%016" PRIx64 " is a server of service \"%s\"", guid, name);
+}
+
 static int is_free(struct rk_store *store, const struct rk_new_service *s, struct rk_err *err)
 {
 	const struct rk_db_value name[] = { RK_DB_S(s->name) }, key[] = { RK_DB_S(s->fabric), RK_DB_I(s->pkey) };

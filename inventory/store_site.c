@@ -98,6 +98,37 @@ static int check_image(void *ctx, const struct rk_db_row *row, struct rk_err *er
 	return 0;
 }
 
+/* Who comes later under that name would have the service. */
+static int check_served(void *ctx, const struct rk_db_row *row, struct rk_err *err)
+{
+	struct check *c = ctx;
+
+	(void)err;
+	for (const char *word = rk_db_text(row, 0); *word; word += strspn(word, ",")) {
+		char *name RK_CLEANUP_FREE = rk_xstrndup(word, strcspn(word, ","));
+		word += strlen(name);
+		if (rk_find_tenant(c->site, name) < 0)
+			lose(c, rk_xasprintf("tenant \"%s\" has service %s", name, rk_db_text(row, 1)));
+	}
+	return 0;
+}
+
+static int check_servers(void *ctx, const struct rk_db_row *row, struct rk_err *err)
+{
+	struct check *c = ctx;
+
+	(void)err;
+	for (const char *word = rk_db_text(row, 0); *word; word += strspn(word, " ")) {
+		char *guid RK_CLEANUP_FREE = rk_xstrndup(word, strcspn(word, " "));
+		uint64_t value = 0;
+		int at = rk_parse_u64(guid, &value) ? rk_find_hca_guid(c->site, value) : RK_NONE;
+		word += strlen(guid);
+		if (at >= 0)
+			lose(c, rk_xasprintf("port %s of tray %s is a server of service %s", guid, c->site->trays[c->site->hcas[at].tray].name, rk_db_text(row, 1)));
+	}
+	return 0;
+}
+
 static const struct {
 	const char *sql;
 	rk_db_row_fn *fn;
@@ -110,6 +141,8 @@ static const struct {
 	  " SELECT fabric, 'service ' || name FROM ib_services", check_fabric },
 	{ "SELECT tenant, 'cluster ' || name FROM clusters UNION ALL SELECT tenant, 'reservation ' || id FROM reservations", check_tenant },
 	{ "SELECT image, name FROM clusters WHERE image IS NOT NULL AND image IN (SELECT name FROM images)", check_image },
+	{ "SELECT tenants, name FROM ib_services WHERE tenants IS NOT NULL", check_served },
+	{ "SELECT servers, name FROM ib_services", check_servers },
 };
 
 static int check_held(struct rk_store *store, const struct rk_site *site, struct rk_err *err)

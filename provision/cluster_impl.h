@@ -36,6 +36,8 @@ const char *rk_next_address(struct rk_world *world, size_t *nth, struct rk_arena
 int rk_add_vm_step(struct rk_plan *plan, const char *kind, const char *vm, const char *tray, const int *deps, size_t n_deps);
 int rk_add_nvl_step(struct rk_plan *plan, const struct rk_layout *l, const char *kind, int rack, const int *deps, size_t n_deps);
 int rk_add_ib_step(struct rk_plan *plan, const struct rk_layout *l, const char *kind, const int *deps, size_t n_deps);
+/* RK_CONFLICT when a service has the name. */
+int rk_cluster_name_free(const struct rk_site *site, const char *name, struct rk_err *err);
 /* The members' ports into, or out of, the services that the tenant has on the cluster's fabric: a step "service.join", "service.leave" or "service.expel" each. ids: room
  * for one per service of the site, or NULL. Returns how many. */
 size_t rk_add_service_steps(struct rk_plan *plan, const struct rk_layout *l, const char *kind, const int *deps, size_t n_deps, int *ids);

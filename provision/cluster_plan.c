@@ -14,8 +14,19 @@ static int check_apart(const struct rk_site *site, const struct rk_spec *spec, s
 	return 0;
 }
 
+int rk_cluster_name_free(const struct rk_site *site, const char *name, struct rk_err *err)
+{
+	if (rk_find_ib_service(site, name) < 0)
+		return 0;
+	return rk_err_set(err, RK_CONFLICT, "there is a service \"%s\", and subnet managers call its partition so", name);
+}
+
 static int check_spec(const struct rk_site *site, const struct rk_spec *spec, const struct rk_size **ret_size, struct rk_err *err)
 {
+	int rc = rk_cluster_name_free(site, spec->name, err);
+
+	if (rc)
+		return rc;
 	*ret_size = rk_size_find(site, spec->size);
 	if (!*ret_size) {
 		rk_err_set(err, RK_NOT_FOUND, "no size \"%s\"", spec->size);

@@ -123,6 +123,8 @@ int rk_cluster_rename(struct rk_world *world, const char *from, const char *to, 
 		return 0;
 	rc = all_idle(world->site, c, err);
 	if (!rc)
+		rc = rk_cluster_name_free(world->site, to, err);
+	if (!rc)
 		rc = rename_now(world, c, to, ret_op, err);
 	return rc ? rc : rk_world_refresh(world, err);
 }

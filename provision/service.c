@@ -3,6 +3,7 @@
 #include <inttypes.h>
 #include <string.h>
 
+#include "inventory/base/map.h"
 #include "provision/cluster_impl.h"
 
 /* ---- what is asked for ------------------------------------------------------------------------------------------------------------------ */
@@ -40,26 +41,41 @@ static int find_tenants(const struct rk_site *site, const struct rk_service_wish
 	ret->all = !wish->tenants;
 	ret->tenants = rk_arena_array(arena, wish->n_tenants, sizeof(*ret->tenants));
 	for (size_t i = 0; wish->tenants && i < wish->n_tenants; i++) {
-		ret->tenants[ret->n_tenants] = rk_find_tenant(site, wish->tenants[i]);
-		if (ret->tenants[ret->n_tenants++] < 0)
+		int tenant = rk_find_tenant(site, wish->tenants[i]);
+		if (tenant < 0)
 			return rk_err_set(err, RK_NOT_FOUND, "no tenant \"%s\"", wish->tenants[i]);
+		for (size_t k = 0; k < ret->n_tenants; k++)
+			if (ret->tenants[k] == tenant)
+				return rk_err_set(err, RK_INVALID, "tenant \"%s\" is named twice", wish->tenants[i]);
+		ret->tenants[ret->n_tenants++] = tenant;
 	}
 	return 0;
 }
 
-/* A port of a tenant that were a server would reach every other tenant. */
+/* A port of a tenant that were a server would reach every other tenant, and every tray of the inventory may get one. */
+static int check_server(const struct rk_site *site, uint64_t guid, struct rk_map *seen, struct rk_err *err)
+{
+	int hca = rk_find_hca_guid(site, guid), tray = hca < 0 ? RK_NONE : site->hcas[hca].tray;
+
+	if (!guid)
+		return rk_err_set(err, RK_INVALID, "0 is no port GUID");
+	if (!rk_map_add_u64(seen, guid, 0, NULL))
+		return rk_err_set(err, RK_INVALID, "server 0x%016" PRIx64 " is named twice", guid);
+	if (tray == RK_NONE)
+		return 0;
+	if (site->trays[tray].vm != RK_NONE)
+		return rk_err_set(err, RK_CONFLICT, "port 0x%016" PRIx64 " is that of VM %s: a server would reach every tenant", guid, site->vms[site->trays[tray].vm].name);
+	return rk_err_set(err, RK_CONFLICT, "port 0x%016" PRIx64 " is that of tray %s: a tenant that gets it would reach every other one", guid, site->trays[tray].name);
+}
+
 static int check_servers(const struct rk_site *site, const struct rk_service_wish *wish, struct rk_err *err)
 {
-	if (!wish->n_servers)
-		return rk_err_set(err, RK_INVALID, "a service needs servers: --servers with their port GUIDs");
-	for (size_t i = 0; i < wish->n_servers; i++) {
-		int hca = rk_find_hca_guid(site, wish->servers[i]), vm = hca < 0 ? RK_NONE : site->trays[site->hcas[hca].tray].vm;
-		if (!wish->servers[i])
-			return rk_err_set(err, RK_INVALID, "0 is no port GUID");
-		if (vm != RK_NONE)
-			return rk_err_set(err, RK_CONFLICT, "port 0x%016" PRIx64 " is that of VM %s: a server would reach every tenant", wish->servers[i], site->vms[vm].name);
-	}
-	return 0;
+	struct rk_map *seen RK_CLEANUP_MAP = rk_map_new();
+	int rc = wish->n_servers ? 0 : rk_err_set(err, RK_INVALID, "a service needs servers: --servers with their port GUIDs");
+
+	for (size_t i = 0; !rc && i < wish->n_servers; i++)
+		rc = check_server(site, wish->servers[i], seen, err);
+	return rc;
 }
 
 /* Whose ports may come or go at this moment; an operation that was planned without the service would leave them in it. */
@@ -123,7 +139,6 @@ int rk_add_service_step(struct rk_plan *plan, const struct rk_site *site, const 
 	return rk_plan_add(plan, kind, target, lane, params, deps, n_deps);
 }
 
-/* The whole partition: servers and the ports of all tenants that have it. */
 static struct rk_plan *whole_plan(const struct rk_site *site, const struct rk_ib_service *s, const char *verb, const char *kind, struct rk_arena *arena)
 {
 	struct rk_plan *plan = rk_plan_new(rk_arena_printf(arena, "service %s %s", verb, s->name));
@@ -131,13 +146,13 @@ static struct rk_plan *whole_plan(const struct rk_site *site, const struct rk_ib
 	struct rk_jw w;
 
 	rk_jw_init(&w, &params, 0);
-	rk_service_params(site, s, &w);
-	rk_jw_key(&w, "members");
-	rk_jw_array(&w);
-	for (size_t h = 0; h < site->n_hcas; h++)
-		if (rk_ib_service_has(site, s, (int)h) && site->hcas[h].port_guid)
-			rk_jw_hex64(&w, site->hcas[h].port_guid);
-	rk_jw_end(&w);
+	rk_jw_object(&w);
+	rk_jw_key(&w, "service");
+	rk_jw_str(&w, s->name);
+	rk_jw_key(&w, "fabric");
+	rk_jw_str(&w, site->fabrics[s->fabric].name);
+	rk_jw_key(&w, "pkey");
+	rk_jw_i64(&w, s->pkey);
 	rk_jw_end(&w);
 	rk_add_service_step(plan, site, s, kind, rk_str_text(&params), NULL, 0);
 	return plan;
@@ -145,12 +160,12 @@ static struct rk_plan *whole_plan(const struct rk_site *site, const struct rk_ib
 
 struct rk_plan *rk_service_create_plan(const struct rk_site *site, const struct rk_ib_service *s, struct rk_arena *arena)
 {
-	return whole_plan(site, s, "create", "ib.partition", arena);
+	return whole_plan(site, s, "create", "service.make", arena);
 }
 
 struct rk_plan *rk_service_delete_plan(const struct rk_site *site, const struct rk_ib_service *s, struct rk_arena *arena)
 {
-	return whole_plan(site, s, "delete", "ib.release", arena);
+	return whole_plan(site, s, "delete", "service.remove", arena);
 }
 
 void rk_add_service_fix(struct rk_plan *plan, const struct rk_site *site, const struct rk_ib_service *s, struct rk_arena *arena)
@@ -199,9 +214,9 @@ int rk_service_delete(struct rk_world *world, const struct rk_ib_service *s, int
 	return rc ? rc : run(world, s, "service.delete", rk_service_delete_plan(world->site, s, arena), NULL, ret_op, err);
 }
 
-static int forget(struct rk_world *world, const struct rk_jnode *params, struct rk_err *err)
+int rk_service_forget(struct rk_world *world, const char *name, struct rk_err *err)
 {
-	int rc = rk_store_remove_service(world->store, rk_jstr(rk_jget(params, "service")), err);
+	int rc = rk_store_remove_service(world->store, name, err);
 
 	if (rc == RK_NOT_FOUND)
 		rk_err_clear(err);
@@ -211,11 +226,11 @@ static int forget(struct rk_world *world, const struct rk_jnode *params, struct 
 int rk_finish_service_create(struct rk_world *world, int64_t op, const struct rk_jnode *params, enum rk_op_end end, struct rk_err *err)
 {
 	(void)op;
-	return end == RK_OP_UNDONE ? forget(world, params, err) : 0;
+	return end == RK_OP_UNDONE ? rk_service_forget(world, rk_jstr(rk_jget(params, "service")), err) : 0;
 }
 
 int rk_finish_service_delete(struct rk_world *world, int64_t op, const struct rk_jnode *params, enum rk_op_end end, struct rk_err *err)
 {
 	(void)op;
-	return end == RK_OP_DONE ? forget(world, params, err) : 0;
+	return end == RK_OP_DONE ? rk_service_forget(world, rk_jstr(rk_jget(params, "service")), err) : 0;
 }

@@ -19,6 +19,9 @@ int rk_service_delete(struct rk_world *world, const struct rk_ib_service *servic
 /* A step that makes the partition what the store says; ports of clusters that an operation holds are left as they are. */
 void rk_add_service_fix(struct rk_plan *plan, const struct rk_site *site, const struct rk_ib_service *service, struct rk_arena *arena);
 
+/* Out of the store, and its key is free; 0 when it is not there. */
+int rk_service_forget(struct rk_world *world, const char *name, struct rk_err *err);
+
 /* Params of a step "service.join", "service.leave" or "service.expel" (provision/steps_ib.c) on the service's key, left open for "members"; and its target and lane. */
 void rk_service_params(const struct rk_site *site, const struct rk_ib_service *service, struct rk_jw *w);
 int rk_add_service_step(struct rk_plan *plan, const struct rk_site *site, const struct rk_ib_service *service, const char *kind, const char *params, const int *deps,

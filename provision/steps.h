@@ -16,6 +16,11 @@ int rk_param_vm(struct rk_world *world, const struct rk_step *step, int *ret, st
 int rk_wait_until(struct rk_world *world, struct rk_step *step, const char *what, int (*check)(struct rk_world *world, struct rk_step *step, int *ret, struct rk_err *err),
 		  struct rk_err *err);
 
+/* Of InfiniBand steps (provision/steps_ib.c). *ret: the partition of the params "fabric" and "pkey", or NULL; RK_CONFLICT when somebody else defined it. */
+int rk_ib_find_ours(struct rk_world *world, struct rk_step *step, const struct rk_ib_live **ret, struct rk_err *err);
+bool rk_port_has(const struct rk_ib_port *port, unsigned word);
+bool rk_port_is_dark(const struct rk_site *site, uint64_t guid, const struct rk_ib_port *port);
+
 /* argv on the step's VM; what it ended with is in the result. */
 int rk_run_in_guest(struct rk_world *world, struct rk_step *step, const char *const *argv, struct rk_ssh_result *result, struct rk_err *err);
 

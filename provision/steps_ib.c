@@ -6,7 +6,7 @@
 #include "provision/steps.h"
 
 /* InfiniBand partitions. Params: fabric, pkey, name, full, members (the ports the step is about), rest (members that stay). Of a service: servers (its
- * full members); of the kinds "service." the members that stay are those that are there when the step runs, because several clusters come and go. */
+ * full members); the members that stay are those that are there when the step runs, because several clusters come and go. */
 
 static int ib_fabric(struct rk_world *world, const struct rk_step *step, int *ret, struct rk_err *err)
 {
@@ -15,7 +15,7 @@ static int ib_fabric(struct rk_world *world, const struct rk_step *step, int *re
 }
 
 /* Not in the fabric, where it reaches nobody, and the subnet manager gives it its table before it does again; or of a tray that was given up. */
-static bool is_dark(const struct rk_site *site, uint64_t guid, const struct rk_ib_port *port)
+bool rk_port_is_dark(const struct rk_site *site, uint64_t guid, const struct rk_ib_port *port)
 {
 	int hca = port->known || port->down ? RK_NONE : rk_find_hca_guid(site, guid);
 
@@ -27,15 +27,36 @@ static bool is_shared(const struct rk_step *step)
 	return step->kind->several;
 }
 
-/* A service may be deleted while clusters come and go: then there is nothing to do with its key. */
+/* Of a service, now. */
+struct now {
+	bool gone;                        /* deleted while clusters come and go: there is nothing to do with its key, whoever has that by now */
+	bool held;                        /* an operation makes or deletes it */
+};
+
 static int ib_prepare(struct rk_world *world, struct rk_step *step, struct rk_err *err)
 {
-	static char gone[] = "gone";
-	bool known = true;
-	int rc = is_shared(step) ? rk_store_ib_known(world->store, rk_param(step, "fabric"), (uint16_t)rk_param_int(step, "pkey"), &known, err) : 0;
+	struct now *now = step->data = rk_arena_array(step->arena, 1, sizeof(*now));
+	char *lease RK_CLEANUP_FREE = rk_xasprintf("service:%s", rk_param(step, "name"));
+	bool known = false;
+	int rc = rk_store_service_known(world->store, rk_param(step, "name"), rk_param(step, "fabric"), (uint16_t)rk_param_int(step, "pkey"), &known, err);
 
-	step->data = known ? NULL : gone;
-	return rc;
+	now->gone = !known;
+	return rc ? rc : rk_store_lease_held(world->store, lease, &now->held, err);
+}
+
+static bool is_gone(const struct rk_step *step)
+{
+	const struct now *now = step->data;
+
+	return now && now->gone;
+}
+
+/* Of those who make it one may still die, and then nobody knows that ports were put in. */
+static int not_made(const struct rk_step *step, struct rk_err *err)
+{
+	rk_err_set(err, RK_CONFLICT, "the partition of service \"%s\" is not made yet, another operation is at it", rk_param(step, "name"));
+	rk_err_hint(err, "racksh op list; resume it or roll it back first");
+	return RK_CONFLICT;
 }
 
 /* Reads the tables of all ports of the list. An unread port is "unknown", never "gone" and never "there"; down_too: one that is dark is as good as
@@ -50,7 +71,7 @@ static int ib_read(struct rk_world *world, struct rk_step *step, const char *lis
 	if (!rc)
 		rc = world->ib->ops->tables(world->ib, fabric, guids, n, step->arena, ports, err);
 	for (size_t i = 0; !rc && i < n; i++)
-		if (!ports[i].known && !(down_too && is_dark(world->site, guids[i], &ports[i])))
+		if (!ports[i].known && !(down_too && rk_port_is_dark(world->site, guids[i], &ports[i])))
 			rc = rk_err_set(err, RK_UNREACHABLE, "the PKey table of port 0x%016" PRIx64 " could not be read: %s", guids[i],
 					ports[i].why ? ports[i].why : "no answer");
 	*ret = ports;
@@ -58,27 +79,12 @@ static int ib_read(struct rk_world *world, struct rk_step *step, const char *lis
 	return rc;
 }
 
-static bool port_has(const struct rk_ib_port *port, unsigned word)
+bool rk_port_has(const struct rk_ib_port *port, unsigned word)
 {
 	for (size_t i = 0; i < port->n_pkeys; i++)
 		if (port->pkeys[i] == word)
 			return true;
 	return false;
-}
-
-/* Of a service that is being made or removed: its servers have the key as full members, or (there = false) do not have it. */
-static int servers_seen(struct rk_world *world, struct rk_step *step, bool there, int *ret, struct rk_err *err)
-{
-	struct rk_ib_port *ports;
-	size_t n;
-	unsigned key = (unsigned)rk_param_int(step, "pkey");
-
-	if (is_shared(step) || !rk_jget(step->params, "servers"))
-		return 0;
-	int rc = ib_read(world, step, "servers", !there, &ports, &n, err);
-	for (size_t i = 0; !rc && i < n; i++)
-		*ret &= there ? port_has(&ports[i], key | 0x8000u) : !port_has(&ports[i], key) && !port_has(&ports[i], key | 0x8000u);
-	return rc;
 }
 
 static int ib_seen(struct rk_world *world, struct rk_step *step, int *ret, struct rk_err *err)
@@ -90,8 +96,8 @@ static int ib_seen(struct rk_world *world, struct rk_step *step, int *ret, struc
 
 	*ret = !rc;
 	for (size_t i = 0; !rc && i < n; i++)
-		*ret &= port_has(&ports[i], word) && !port_has(&ports[i], 0xffff);
-	return rc ? rc : servers_seen(world, step, true, ret, err);
+		*ret &= rk_port_has(&ports[i], word) && !rk_port_has(&ports[i], 0xffff);
+	return rc;
 }
 
 static int ib_gone(struct rk_world *world, struct rk_step *step, int *ret, struct rk_err *err)
@@ -103,8 +109,8 @@ static int ib_gone(struct rk_world *world, struct rk_step *step, int *ret, struc
 
 	*ret = !rc;
 	for (size_t i = 0; !rc && i < n; i++)
-		*ret &= !port_has(&ports[i], key) && !port_has(&ports[i], key | 0x8000u);
-	return rc ? rc : servers_seen(world, step, false, ret, err);
+		*ret &= !rk_port_has(&ports[i], key) && !rk_port_has(&ports[i], key | 0x8000u);
+	return rc;
 }
 
 static const struct rk_ib_live *part_of(const struct rk_step *step, const struct rk_ib_live *live, size_t n)
@@ -115,8 +121,8 @@ static const struct rk_ib_live *part_of(const struct rk_step *step, const struct
 	return NULL;
 }
 
-/* Somebody else's definition of our key, or of one of our ports, is refused. */
-static int ib_probe(struct rk_world *world, struct rk_step *step, int *ret, struct rk_err *err)
+/* Somebody else's definition of our key is refused. */
+int rk_ib_find_ours(struct rk_world *world, struct rk_step *step, const struct rk_ib_live **ret, struct rk_err *err)
 {
 	struct rk_ib_live *live;
 	size_t n;
@@ -126,18 +132,23 @@ static int ib_probe(struct rk_world *world, struct rk_step *step, int *ret, stru
 		rc = world->ib->ops->list(world->ib, fabric, step->arena, &live, &n, err);
 	if (rc)
 		return rc;
-	const struct rk_ib_live *part = part_of(step, live, n);
-	if (part && !part->ours) {
-		rk_err_set(err, RK_CONFLICT, "PKey 0x%04x is defined outside the section that racksh manages, as \"%s\"", part->pkey,
-			   part->name ? part->name : "");
-		rk_err_hint(err, "take it out of the pool of fabric %s in the site file, or remove that definition", rk_param(step, "fabric"));
-		return RK_CONFLICT;
-	}
-	if (!part || step->data) {
-		*ret = step->data != NULL;
+	*ret = part_of(step, live, n);
+	if (!*ret || (*ret)->ours)
 		return 0;
-	}
-	return ib_seen(world, step, ret, err);
+	rk_err_set(err, RK_CONFLICT, "PKey 0x%04x is defined outside the section that racksh manages, as \"%s\"", (*ret)->pkey, (*ret)->name ? (*ret)->name : "");
+	rk_err_hint(err, "take it out of the pool of fabric %s in the site file, or remove that definition", rk_param(step, "fabric"));
+	return RK_CONFLICT;
+}
+
+static int ib_probe(struct rk_world *world, struct rk_step *step, int *ret, struct rk_err *err)
+{
+	const struct rk_ib_live *part = NULL;
+	int rc = rk_ib_find_ours(world, step, &part, err);
+
+	if (rc)
+		return rc;
+	*ret = is_gone(step);
+	return part && !is_gone(step) ? ib_seen(world, step, ret, err) : 0;
 }
 
 struct members {
@@ -193,10 +204,12 @@ static int ib_set(struct rk_world *world, struct rk_step *step, bool with_member
 
 	if (!rc && shared)
 		rc = those_there(world, step, fabric, guids, n, &stay, &there, err);
-	if (rc || step->data || (!there && !with_members))
+	if (rc || is_gone(step) || (!there && !with_members))
 		return rc;
+	if (!there && ((const struct now *)step->data)->held)
+		return not_made(step, err);
 	m = (struct members){ rk_arena_array(step->arena, n_rest + n + n_servers + stay.n, sizeof(*m.items)), 0 };
-	for (size_t i = 0; (shared || with_members) && i < n_servers; i++)
+	for (size_t i = 0; shared && i < n_servers; i++)
 		add_member(&m, servers[i], true);
 	for (size_t i = 0; i < n_rest; i++)
 		add_member(&m, rest[i], full);
@@ -204,7 +217,7 @@ static int ib_set(struct rk_world *world, struct rk_step *step, bool with_member
 		add_member(&m, stay.items[i].guid, stay.items[i].full);
 	for (size_t i = 0; with_members && i < n; i++)
 		add_member(&m, guids[i], full);
-	const struct rk_ib_wanted wanted = { (uint16_t)rk_param_int(step, "pkey"), rk_param(step, "name"), m.items, m.n, n_servers != 0 };
+	const struct rk_ib_wanted wanted = { (uint16_t)rk_param_int(step, "pkey"), rk_param(step, "name"), m.items, m.n, shared };
 	return world->ib->ops->set(world->ib, fabric, &wanted, err);
 }
 
@@ -212,7 +225,7 @@ static int ib_apply(struct rk_world *world, struct rk_step *step, struct rk_err 
 {
 	int rc = ib_set(world, step, true, err);
 
-	return rc || step->data ? rc : rk_wait_until(world, step, "the PKey in every port's table", ib_seen, err);
+	return rc || is_gone(step) ? rc : rk_wait_until(world, step, "the PKey in every port's table", ib_seen, err);
 }
 
 static int ib_undo(struct rk_world *world, struct rk_step *step, struct rk_err *err)
@@ -235,7 +248,7 @@ static int ib_gone_or_dark(struct rk_world *world, struct rk_step *step, int *re
 		rc = world->ib->ops->tables(world->ib, fabric, guids, n, step->arena, ports, err);
 	*ret = !rc;
 	for (size_t i = 0; !rc && i < n; i++)
-		*ret &= !port_has(&ports[i], key) && !port_has(&ports[i], key | 0x8000u);
+		*ret &= !rk_port_has(&ports[i], key) && !rk_port_has(&ports[i], key | 0x8000u);
 	return rc;
 }
 
@@ -256,7 +269,7 @@ static int ib_seen_where_up(struct rk_world *world, struct rk_step *step, int *r
 
 	*ret = !rc;
 	for (size_t i = 0; !rc && i < n; i++)
-		*ret &= ports[i].down || (port_has(&ports[i], word) && !port_has(&ports[i], 0xffff));
+		*ret &= ports[i].down || (rk_port_has(&ports[i], word) && !rk_port_has(&ports[i], 0xffff));
 	return rc;
 }
 

@@ -6,7 +6,7 @@
 #include "inventory/base/file.h"
 #include "provision/service.h"
 
-enum { SERVERS_MAX = 4096, SERVERS_FILE_MAX = 1 << 20 };
+enum { SERVERS_FILE_MAX = 1 << 20 };
 
 static int count_ports(const struct rk_site *site, const struct rk_ib_service *s)
 {
@@ -48,15 +48,16 @@ static int list(struct rk_call *call, struct rk_err *err)
 
 /* ---- create ------------------------------------------------------------------------------------------------------------------------------- */
 
-/* Words between commas, blanks and ends of lines; what is behind # is a comment. */
-static size_t split(const char *text, struct rk_arena *arena, const char **ret, size_t max)
+/* Words between commas, blanks and ends of lines; what is behind # is a comment. ret NULL: only counts them. */
+static size_t split(const char *text, struct rk_arena *arena, const char **ret)
 {
 	size_t n = 0;
 
-	for (const char *p = text; *p && n < max;) {
+	for (const char *p = text ? text : ""; *p;) {
 		size_t len = strcspn(p, ", \t\r\n#");
-		if (len)
-			ret[n++] = rk_arena_strndup(arena, p, len);
+		if (len && ret)
+			ret[n] = rk_arena_strndup(arena, p, len);
+		n += len != 0;
 		p += len;
 		p += *p == '#' ? strcspn(p, "\n") : strspn(p, ", \t\r\n");
 	}
@@ -67,37 +68,35 @@ static size_t split(const char *text, struct rk_arena *arena, const char **ret, 
 static int read_servers(struct rk_call *call, struct rk_service_wish *wish, struct rk_err *err)
 {
 	const char *given = rk_call_arg(call, "servers"), *path = rk_call_arg(call, "servers-file");
-	const char **words = rk_arena_array(call->arena, SERVERS_MAX, sizeof(*words));
-	uint64_t *guids = rk_arena_array(call->arena, SERVERS_MAX, sizeof(*guids));
 	char *text RK_CLEANUP_FREE = NULL;
-	size_t len = 0, n = given ? split(given, call->arena, words, SERVERS_MAX) : 0;
+	size_t len = 0, n_given = split(given, NULL, NULL);
 	int rc = path ? rk_file_read(path, SERVERS_FILE_MAX, &text, &len, err) : 0;
 
-	if (!rc && text)
-		n += split(text, call->arena, words + n, SERVERS_MAX - n);
-	for (size_t i = 0; !rc && i < n; i++)
+	if (rc)
+		return rc;
+	size_t n = n_given + split(text, NULL, NULL);
+	const char **words = rk_arena_array(call->arena, n, sizeof(*words));
+	uint64_t *guids = rk_arena_array(call->arena, n, sizeof(*guids));
+	split(given, call->arena, words);
+	split(text, call->arena, words + n_given);
+	for (size_t i = 0; i < n; i++)
 		if (!rk_parse_u64(words[i], &guids[i]) || !rk_starts_with(words[i], "0x"))
-			rc = rk_err_set(err, RK_INVALID, "\"%s\" is no port GUID: write 0x and 16 hex digits", words[i]);
-		else
-			for (size_t k = 0; !rc && k < i; k++)
-				if (guids[k] == guids[i])
-					rc = rk_err_set(err, RK_INVALID, "server %s is named twice", words[i]);
+			return rk_err_set(err, RK_INVALID, "\"%s\" is no port GUID: write 0x and 16 hex digits", words[i]);
 	wish->servers = guids;
 	wish->n_servers = n;
-	return rc;
+	return 0;
 }
 
 static int read_tenants(struct rk_call *call, struct rk_service_wish *wish, struct rk_err *err)
 {
 	const char *given = rk_call_arg(call, "tenants");
-	size_t max = call->world->site->n_tenants + 1;
-	const char **names = rk_arena_array(call->arena, max, sizeof(*names));
+	const char **names = rk_arena_array(call->arena, split(given, NULL, NULL), sizeof(*names));
 
 	if (!given == !rk_call_flag(call, "all"))
 		return rk_err_set(err, RK_INVALID, "say who has the service: one of --tenants and --all");
 	if (!given)
 		return 0;
-	wish->n_tenants = split(given, call->arena, names, max);
+	wish->n_tenants = split(given, call->arena, names);
 	wish->tenants = names;
 	return wish->n_tenants ? 0 : rk_err_set(err, RK_INVALID, "--tenants names nobody");
 }

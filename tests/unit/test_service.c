@@ -182,6 +182,101 @@ static void a_change_that_is_taken_back_leaves_nobody_in_it(void **state)
 	assert_all_is_well(f);
 }
 
+/* ---- late ------------------------------------------------------------------------------------------------------------------------------------ */
+
+static int to_nobody(void *ctx, int64_t op, struct rk_err *err_out)
+{
+	(void)ctx;
+	(void)op;
+	(void)err_out;
+	return 0;
+}
+
+/* From here on operations are written down, and who was to carry them out died. */
+static void nobody_carries_out(struct fixture *f, bool nobody)
+{
+	f->world.detach = to_nobody;
+	f->world.wait = !nobody;
+}
+
+static int64_t make_late(struct fixture *f)
+{
+	const struct rk_service_wish wish = wish_of("storage", NULL, 0);
+	struct rk_ib_service service;
+	int64_t op;
+
+	nobody_carries_out(f, true);
+	OK(rk_service_check(f->world.site, &wish, f->arena, &service, err));
+	OK(rk_service_create(&f->world, &service, &op, err));
+	nobody_carries_out(f, false);
+	return op;
+}
+
+static void assert_waits_for_it(struct fixture *f, const char *name)
+{
+	struct rk_err why RK_CLEANUP_ERR = RK_ERR_INIT;
+	int64_t op;
+
+	assert_int_not_equal(rk_cluster_create(&f->world, spec_of(f->arena, name, "u", 1, 1, false), &op, &why), 0);
+	assert_non_null(strstr(why.message, "the partition of service \"storage\" is not made yet"));
+	OK(rk_world_refresh(&f->world, err));
+	assert_int_equal(rk_find_cluster(f->world.site, name), RK_NONE);
+}
+
+/* Whoever has a VM then has the key, and nobody else: a cluster went meanwhile. */
+static void a_service_that_is_made_late_is_of_those_that_are_there_then(void **state)
+{
+	struct fixture *f = *state;
+	int64_t op, ignored;
+
+	create(f, "a", "t", 2);
+	create(f, "c", "u", 1);
+	op = make_late(f);
+	assert_waits_for_it(f, "b");
+	OK(rk_cluster_delete(&f->world, "a", &ignored, err));
+	OK(rk_op_resume(&f->world, op, err));
+	OK(rk_world_refresh(&f->world, err));
+	assert_members(f, 4);
+	create(f, "b", "u", 1);
+	assert_members(f, 8);
+	assert_all_is_well(f);
+}
+
+static void a_service_that_is_given_up_late_leaves_nobody_in_it(void **state)
+{
+	struct fixture *f = *state;
+	int64_t op = make_late(f);
+
+	assert_waits_for_it(f, "b");
+	OK(rk_op_rollback(&f->world, op, err));
+	OK(rk_world_refresh(&f->world, err));
+	assert_int_equal(f->world.site->n_ib_services, 0);
+	create(f, "b", "u", 1);
+	assert_all_is_well(f);
+}
+
+/* Its key is somebody else's by the time a cluster that was planned with it is made. */
+static void a_key_that_changed_hands_is_given_to_no_cluster_of_the_former_service(void **state)
+{
+	struct fixture *f = *state;
+	int64_t gone, late;
+
+	make(f, "storage", NULL, 0);
+	unsigned pkey = f->world.site->ib_services[0].pkey;
+	nobody_carries_out(f, true);
+	OK(rk_service_delete(&f->world, &f->world.site->ib_services[0], &gone, err));
+	OK(rk_cluster_create(&f->world, spec_of(f->arena, "b", "u", 1, 1, false), &late, err));
+	nobody_carries_out(f, false);
+	OK(rk_op_resume(&f->world, gone, err));
+	OK(rk_world_refresh(&f->world, err));
+	create(f, "c", "t", 1);
+	assert_int_equal(f->world.site->ib_partitions[f->world.site->clusters[rk_find_cluster(f->world.site, "c")].ib].pkey, pkey);
+	OK(rk_op_resume(&f->world, late, err));
+	OK(rk_world_refresh(&f->world, err));
+	assert_int_equal(live(f, pkey)->n_members, 4);
+	assert_all_is_well(f);
+}
+
 /* ---- isolation ------------------------------------------------------------------------------------------------------------------------------ */
 
 static const struct {
@@ -257,7 +352,8 @@ static void what_cannot_be_is_refused_before_anything_is_done(void **state)
 
 	create(f, "a", "t", 2);
 	make(f, "storage", NULL, 0);
-	const uint64_t inside = port_of(f, "a-01");
+	const uint64_t inside = port_of(f, "a-01"), empty = port_on(f, "r2-t04"), same[] = { 0x47, 0x48, 0x47 };
+	const char *const twice[] = { "t", "t" };
 	const struct {
 		struct rk_service_wish wish;
 		int class;
@@ -269,6 +365,9 @@ static void what_cannot_be_is_refused_before_anything_is_done(void **state)
 		{ { "x", NULL, 0, NULL, 0, NULL, 0 }, RK_INVALID, "a service needs servers" },
 		{ { "x", NULL, 0, &zero, 1, NULL, 0 }, RK_INVALID, "0 is no port GUID" },
 		{ { "x", NULL, 0, &inside, 1, NULL, 0 }, RK_CONFLICT, "is that of VM a-01" },
+		{ { "x", NULL, 0, &empty, 1, NULL, 0 }, RK_CONFLICT, "is that of tray r2-t04" },
+		{ { "x", NULL, 0, same, 3, NULL, 0 }, RK_INVALID, "server 0x0000000000000047 is named twice" },
+		{ { "x", NULL, 0, servers, 2, twice, 2 }, RK_INVALID, "tenant \"t\" is named twice" },
 		{ { "x", NULL, 0x100, servers, 2, NULL, 0 }, RK_CONFLICT, "is that of cluster \"a\"" },
 		{ { "x", NULL, 0x101, servers, 2, NULL, 0 }, RK_CONFLICT, "is that of service \"storage\"" },
 		{ { "x", NULL, 0x300, servers, 2, NULL, 0 }, RK_INVALID, "is not of the pool 0x0100-0x01ff" },
@@ -319,6 +418,49 @@ static void the_store_keeps_keys_and_tenants_of_services(void **state)
 	assert_int_equal(next, 0x102);
 }
 
+static void assert_site_refused(struct fixture *f, const struct rk_site *site, const char *says)
+{
+	struct rk_err why RK_CLEANUP_ERR = RK_ERR_INIT;
+
+	assert_int_equal(rk_store_put_site(f->world.store, site, &why), RK_CONFLICT);
+	if (!strstr(why.message, says))
+		fail_msg("%s", why.message);
+}
+
+static void an_inventory_neither_takes_a_server_nor_leaves_out_a_tenant(void **state)
+{
+	static const char *const only[] = { "t" };
+	struct fixture *f = *state;
+	struct rk_site *ports, *tenants;
+
+	make(f, "storage", only, 1);
+	OK(rk_store_snapshot(f->world.store, &ports, err));
+	int tray = rk_find_tray(ports, "r2-t04");
+	ports->hcas[ports->trays[tray].first_hca].port_guid = servers[1];
+	rk_site_seal(ports);
+	assert_site_refused(f, ports, "port 0x5000e60300ff0002 of tray r2-t04 is a server of service storage");
+	rk_site_free(ports);
+	OK(rk_store_snapshot(f->world.store, &tenants, err));
+	tenants->tenants[rk_find_tenant(tenants, "t")].name = "v";
+	rk_site_seal(tenants);
+	assert_site_refused(f, tenants, "tenant \"t\" has service storage");
+	rk_site_free(tenants);
+}
+
+static void a_cluster_does_not_take_the_name_of_a_service(void **state)
+{
+	struct rk_err made RK_CLEANUP_ERR = RK_ERR_INIT, renamed RK_CLEANUP_ERR = RK_ERR_INIT;
+	struct fixture *f = *state;
+	int64_t op;
+
+	create(f, "a", "t", 1);
+	make(f, "storage", NULL, 0);
+	assert_int_equal(rk_cluster_create(&f->world, spec_of(f->arena, "storage", "t", 1, 1, false), &op, &made), RK_CONFLICT);
+	assert_non_null(strstr(made.message, "there is a service \"storage\""));
+	assert_int_equal(rk_cluster_rename(&f->world, "a", "storage", &op, &renamed), RK_CONFLICT);
+	assert_non_null(strstr(renamed.message, "there is a service \"storage\""));
+}
+
 #define WITH_WORLD(test) cmocka_unit_test_setup_teardown(test, setup, end_world)
 
 int main(void)
@@ -327,11 +469,16 @@ int main(void)
 		WITH_WORLD(tenants_come_and_go_with_their_clusters),
 		WITH_WORLD(a_vm_that_moves_takes_the_key_along),
 		WITH_WORLD(a_change_that_is_taken_back_leaves_nobody_in_it),
+		WITH_WORLD(a_service_that_is_made_late_is_of_those_that_are_there_then),
+		WITH_WORLD(a_service_that_is_given_up_late_leaves_nobody_in_it),
+		WITH_WORLD(a_key_that_changed_hands_is_given_to_no_cluster_of_the_former_service),
 		cmocka_unit_test(who_is_not_to_have_it_is_an_alarm_and_drift_puts_it_right),
 		WITH_WORLD(a_service_that_is_lost_is_put_back),
 		WITH_WORLD(what_cannot_be_is_refused_before_anything_is_done),
 		WITH_WORLD(a_cluster_that_is_being_changed_is_waited_for),
 		WITH_WORLD(the_store_keeps_keys_and_tenants_of_services),
+		WITH_WORLD(an_inventory_neither_takes_a_server_nor_leaves_out_a_tenant),
+		WITH_WORLD(a_cluster_does_not_take_the_name_of_a_service),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
