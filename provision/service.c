@@ -6,6 +6,8 @@
 #include "inventory/base/map.h"
 #include "provision/cluster_impl.h"
 
+enum { CREATE_TRIES = 5 };
+
 /* ---- what is asked for ------------------------------------------------------------------------------------------------------------------ */
 
 static int find_fabric(const struct rk_site *site, const char *name, int *ret, struct rk_err *err)
@@ -203,6 +205,26 @@ int rk_service_create(struct rk_world *world, const struct rk_ib_service *s, int
 	struct rk_arena *arena RK_CLEANUP_ARENA = rk_arena_new();
 
 	return run(world, s, "service.create", rk_service_create_plan(world->site, s, arena), reserve_row, ret_op, err);
+}
+
+int rk_service_create_wish(struct rk_world *world, const struct rk_service_wish *wish, struct rk_arena *arena, struct rk_ib_service *ret, int64_t *ret_op,
+			   struct rk_err *err)
+{
+	int rc = RK_CONFLICT;
+	bool again = true;
+
+	*ret_op = 0;
+	for (int tries = 0; again && tries < CREATE_TRIES; tries++) {
+		rk_err_clear(err);
+		rc = tries ? rk_world_refresh(world, err) : 0;
+		if (!rc)
+			rc = rk_service_check(world->site, wish, arena, ret, err);
+		if (rc)
+			return rc;
+		rc = rk_service_create(world, ret, ret_op, err);
+		again = rc == RK_CONFLICT && !*ret_op && !world->bundle;
+	}
+	return rc;
 }
 
 int rk_service_delete(struct rk_world *world, const struct rk_ib_service *s, int64_t *ret_op, struct rk_err *err)

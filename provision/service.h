@@ -15,6 +15,9 @@ struct rk_plan *rk_service_create_plan(const struct rk_site *site, const struct 
 struct rk_plan *rk_service_delete_plan(const struct rk_site *site, const struct rk_ib_service *service, struct rk_arena *arena);
 /* As operations: journalled, read back from the ports, taken back when they fail. */
 int rk_service_create(struct rk_world *world, const struct rk_ib_service *service, int64_t *ret_op, struct rk_err *err);
+/* The same of what is asked for; planned again when somebody else changed the store between plan and commit. *ret as of rk_service_check. */
+int rk_service_create_wish(struct rk_world *world, const struct rk_service_wish *wish, struct rk_arena *arena, struct rk_ib_service *ret, int64_t *ret_op,
+			   struct rk_err *err);
 int rk_service_delete(struct rk_world *world, const struct rk_ib_service *service, int64_t *ret_op, struct rk_err *err);
 /* A step that makes the partition what the store says; ports of clusters that an operation holds are left as they are. */
 void rk_add_service_fix(struct rk_plan *plan, const struct rk_site *site, const struct rk_ib_service *service, struct rk_arena *arena);

@@ -136,6 +136,18 @@ static bool handed_over(const struct rk_call *call)
 	return !call->world->wait && call->world->detach;
 }
 
+static int try_it(struct rk_call *call, const struct rk_service_wish *wish, struct rk_err *err)
+{
+	struct rk_ib_service service;
+	int64_t op;
+	int rc = rk_service_check(call->world->site, wish, call->arena, &service, err);
+
+	if (rc)
+		return rc;
+	show_steps(call, rk_service_create_plan(call->world->site, &service, call->arena));
+	return rk_service_create(call->world, &service, &op, err);
+}
+
 static int create(struct rk_call *call, struct rk_err *err)
 {
 	struct rk_service_wish wish = { .name = rk_call_arg(call, "NAME"), .fabric = rk_call_arg(call, "fabric") };
@@ -143,15 +155,11 @@ static int create(struct rk_call *call, struct rk_err *err)
 	int64_t op = 0;
 	int rc = read_wish(call, &wish, err);
 
-	if (!rc)
-		rc = rk_service_check(call->world->site, &wish, call->arena, &service, err);
 	if (rc)
 		return rc;
 	if (call->dry_run)
-		show_steps(call, rk_service_create_plan(call->world->site, &service, call->arena));
-	rc = rk_service_create(call->world, &service, &op, err);
-	if (call->dry_run)
-		return rc;
+		return try_it(call, &wish, err);
+	rc = rk_service_create_wish(call->world, &wish, call->arena, &service, &op, err);
 	call->op = op;
 	if (!rc)
 		service_row(call, &service);

@@ -1,3 +1,7 @@
+#include <errno.h>
+#include <string.h>
+#include <unistd.h>
+
 #include "cli/cmds/common.h"
 
 /* These work on a store as it is: of an older schema, or damaged. */
@@ -40,12 +44,20 @@ static int check(struct rk_call *call, struct rk_err *err)
 	return rc;
 }
 
+static int backup_would_be(struct rk_call *call, const char *path, struct rk_err *err)
+{
+	if (access(path, F_OK) == 0)
+		return rk_err_set(err, RK_INVALID, "cannot write the backup \"%s\": %s", path, strerror(EEXIST));
+	rk_out_note(call->out, "would write the backup \"%s\"", path);
+	return 0;
+}
+
 static int backup(struct rk_call *call, struct rk_err *err)
 {
 	struct opened it CLEANUP_OPENED = { NULL, NULL };
 	int rc = open_it(call, false, &it, err);
 
-	return rc ? rc : rk_store_backup(it.store, rk_call_arg(call, "FILE"), err);
+	return rc ? rc : call->dry_run ? backup_would_be(call, rk_call_arg(call, "FILE"), err) : rk_store_backup(it.store, rk_call_arg(call, "FILE"), err);
 }
 
 static int copy_to(struct rk_call *call, struct rk_store *from, const char *uri, struct rk_err *err)

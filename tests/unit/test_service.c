@@ -158,6 +158,24 @@ static void a_vm_that_moves_takes_the_key_along(void **state)
 	assert_all_is_well(f);
 }
 
+/* Another one took the key that was free, and a third cordoned a tray. */
+static void a_store_that_changed_between_plan_and_commit_is_planned_on_again(void **state)
+{
+	static const uint64_t other[] = { 0x47 };
+	const struct rk_new_service theirs = { "theirs", "ib0", 0x100, other, 1, NULL, 0 };
+	const struct rk_service_wish wish = wish_of("storage", NULL, 0);
+	struct fixture *f = *state;
+	struct rk_ib_service service;
+	int64_t op;
+
+	OK(rk_store_set_tray_cordon(f->world.store, "r1-t01", "fan", err));
+	OK(rk_store_add_service(f->world.store, &theirs, err));
+	OK(rk_service_create_wish(&f->world, &wish, f->arena, &service, &op, err));
+	assert_int_equal(service.pkey, 0x101);
+	assert_int_equal(f->world.site->n_ib_services, 2);
+	assert_non_null(live(f, 0x101));
+}
+
 static void a_change_that_is_taken_back_leaves_nobody_in_it(void **state)
 {
 	struct fixture *f = *state;
@@ -468,6 +486,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		WITH_WORLD(tenants_come_and_go_with_their_clusters),
 		WITH_WORLD(a_vm_that_moves_takes_the_key_along),
+		WITH_WORLD(a_store_that_changed_between_plan_and_commit_is_planned_on_again),
 		WITH_WORLD(a_change_that_is_taken_back_leaves_nobody_in_it),
 		WITH_WORLD(a_service_that_is_made_late_is_of_those_that_are_there_then),
 		WITH_WORLD(a_service_that_is_given_up_late_leaves_nobody_in_it),
