@@ -89,8 +89,7 @@ static char *default_uri(const struct rk_globals *g)
 	return rk_xasprintf("sqlite:%s/site.db", folder);
 }
 
-/* There: the file of --sim-state exists. */
-static int open_twin_store(struct rk_app *app, bool there, struct rk_err *err)
+static int open_twin_store(struct rk_app *app, struct rk_err *err)
 {
 	if (!app->globals.sim_state) {
 		char host[HOST_NAME];
@@ -99,8 +98,34 @@ static int open_twin_store(struct rk_app *app, bool there, struct rk_err *err)
 		return 0;
 	}
 	char *uri RK_CLEANUP_FREE = rk_xasprintf("sqlite:%s", app->globals.sim_state);
-	int rc = open_store(uri, true, &app->world.store, err);
-	return rc || there ? rc : rk_store_put_site(app->world.store, app->twin_site, err);
+	return open_store(uri, true, &app->world.store, err);
+}
+
+static int put_twin_site(struct rk_app *app, struct rk_err *err)
+{
+	int rc = rk_store_begin(app->world.store, 0, err);
+
+	if (rc)
+		return rc;
+	rc = rk_store_put_site(app->world.store, app->twin_site, err);
+	if (!rc)
+		return rk_store_commit(app->world.store, err);
+	rk_store_rollback(app->world.store);
+	return rc;
+}
+
+/* A file of --sim-state that has no site yet gets it. Several commands may begin the same file at a time: one of them fills it. */
+static int fill_twin_store(struct rk_app *app, bool *ret_fresh, struct rk_err *err)
+{
+	if (app->world.site->revision)
+		return 0;
+	int rc = put_twin_site(app, err);
+	*ret_fresh = rc == 0;
+	if (rc && rc != RK_CONFLICT)
+		return rc;
+	if (rc)
+		rk_err_clear(err);
+	return rk_world_refresh(&app->world, err);
 }
 
 /* FILE keeps the site that it was made from: a name that differs is somebody else's twin. */
@@ -132,15 +157,17 @@ static int same_content(const struct rk_app *app, bool fresh, struct rk_err *err
 static int open_twin(struct rk_app *app, struct rk_err *err)
 {
 	const struct rk_globals *g = &app->globals;
-	bool there = g->sim_state && access(g->sim_state, F_OK) == 0;
+	bool fresh = false;
 	int rc = rk_site_load(g->sim, &app->twin_site, err);
 
 	if (rc)
 		return rc;
 	rk_site_invent(app->twin_site);
-	rc = open_twin_store(app, there, err);
+	rc = open_twin_store(app, err);
 	if (!rc)
 		rc = rk_store_snapshot(app->world.store, &app->world.site, err);
+	if (!rc && g->sim_state)
+		rc = fill_twin_store(app, &fresh, err);
 	if (!rc)
 		rc = same_name(g, app->world.site->name, app->twin_site->name, err);
 	app->clock = rk_clock_virtual(rk_clock_unix_ms(NULL));
@@ -148,7 +175,7 @@ static int open_twin(struct rk_app *app, struct rk_err *err)
 	if (!rc)
 		rc = rk_sim_open(app->twin_site, g->sim_state, app->clock, &app->world.sim, err);
 	if (!rc && g->sim_state)
-		rc = same_content(app, !there, err);
+		rc = same_content(app, fresh, err);
 	if (!rc && g->sim_fault)
 		rc = rk_sim_fault_add(app->world.sim, g->sim_fault, err);
 	return rc;
