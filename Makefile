@@ -52,7 +52,7 @@ $(BUILD)/racksh: $(BUILD)/cli/main.o $(BUILD)/libracksh.a
 	@echo "  CC $@"; $(CC) $(ALL_CFLAGS) $(ALL_LDFLAGS) -o $@ $^ $(LIBS)
 
 $(BUILD)/libracksh.a: $(OBJS) $(BUILD)/gen/data.o
-	rm -f $@; ar rcs $@ $^
+	@rm -f $@; echo "  AR $@"; ar rcs $@ $^
 
 $(BUILD)/%.o: %.c Makefile
 	@mkdir -p $(@D)
@@ -60,7 +60,7 @@ $(BUILD)/%.o: %.c Makefile
 
 $(BUILD)/gen/data.c: $(DATA) tests/embed.sh Makefile
 	@mkdir -p $(@D)
-	tests/embed.sh $(BUILD)/ $(DATA) > $@.tmp && mv $@.tmp $@
+	@echo "  EMBED $@"; tests/embed.sh $(BUILD)/ $(DATA) > $@.tmp && mv $@.tmp $@
 
 # Sent to the hosts of subnet managers: as plain as can be, whatever racksh is built with.
 $(BUILD)/gen/ib_pkeys: provision/drivers/remote/ib_pkeys.c Makefile

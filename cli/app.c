@@ -477,7 +477,7 @@ static int show_help(const struct rk_app *app, const struct rk_parsed *p, const 
 {
 	RK_CLEANUP_ERR struct rk_err err = RK_ERR_INIT;
 	struct rk_str out RK_CLEANUP_STR = RK_STR_INIT;
-	int rc = rk_help(p->noun, p->command ? p->command->verb : NULL, &out, &err);
+	int rc = rk_help(p->noun, p->command ? p->command->verb : NULL, rk_screen_width(), &out, &err);
 
 	if (rc)
 		rk_print_error(&err, place, p->globals.format);
@@ -519,7 +519,8 @@ static void tell_empty(const struct rk_app *app, const struct rk_parsed *p, cons
 
 	if (!site || site->name || (p->command->flags & (RK_CMD_NO_STORE | RK_CMD_SHELL)))
 		return;
-	if (rc == RK_NOT_FOUND)
+	/* What cannot be opened is a file: no import would bring it. */
+	if (rc == RK_NOT_FOUND && !rk_starts_with(err->message, "cannot "))
 		rk_err_hint(err, "%s", hint);
 	else if (!rc && p->command->list && !out->n_rows && for_people(&p->globals))
 		fprintf(stderr, "note: %s\n", hint);

@@ -184,8 +184,8 @@ extern const struct rk_globaldef rk_global_options[]; /* ends with name == NULL 
 /* The options that say these values to another process, in the arena: to one that carries an operation on in the background, or to one that is
  * given a command in this one's place. The store is in neither. */
 const char *const *rk_globals_words(const struct rk_globals *globals, bool background, struct rk_arena *arena, size_t *ret_n);
-/* Help text into out: noun NULL = overview. RK_NOT_FOUND with a near name. */
-int rk_help(const char *noun, const char *verb, struct rk_str *out, struct rk_err *err);
+/* Help text into out: noun NULL = overview; width: of the screen that lines are folded for, 0 = not at all. RK_NOT_FOUND with a near name. */
+int rk_help(const char *noun, const char *verb, int width, struct rk_str *out, struct rk_err *err);
 void rk_synopsis(const struct rk_command *command, struct rk_str *out);
 /* The COMMANDS section of a noun's man page in mdoc; "shell": all words of the shell. */
 int rk_man_section(const char *noun, struct rk_str *out, struct rk_err *err);

@@ -8,13 +8,24 @@
 #include "cli/app.h"
 #include "inventory/base/clock.h"
 
+int rk_screen_width(void)
+{
+	const char *columns = getenv("COLUMNS");
+	struct winsize size;
+	uint64_t width;
+
+	if (!isatty(STDOUT_FILENO))
+		return 0;
+	if (columns && rk_parse_u64(columns, &width) && width >= 20 && width < 10000)
+		return (int)width;
+	return ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_col >= 20 ? size.ws_col : 0;
+}
+
 /* How tables look here: plain unless standard output is a terminal. */
 static struct rk_style style_of(const struct rk_globals *g)
 {
 	struct rk_style style = { .verbose = g->verbose };
-	const char *term = getenv("TERM"), *columns = getenv("COLUMNS"), *plain = getenv("NO_COLOR");
-	struct winsize size;
-	uint64_t width;
+	const char *term = getenv("TERM"), *plain = getenv("NO_COLOR");
 
 	if (!isatty(STDOUT_FILENO))
 		return style;
@@ -22,10 +33,7 @@ static struct rk_style style_of(const struct rk_globals *g)
 	style.colour = !dumb && !g->no_color && !(plain && *plain);
 	style.utf8 = strcmp(nl_langinfo(CODESET), "UTF-8") == 0;
 	style.now_ms = rk_clock_unix_ms(NULL);
-	if (columns && rk_parse_u64(columns, &width) && width >= 20 && width < 10000)
-		style.width = (int)width;
-	else if (ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_col >= 20)
-		style.width = size.ws_col;
+	style.width = rk_screen_width();
 	return style;
 }
 

@@ -92,4 +92,5 @@ struct rk_call {
 const char *rk_call_arg(const struct rk_call *call, const char *name);
 const char *const *rk_call_args(const struct rk_call *call, const char *name, size_t *ret_n);
 bool rk_call_flag(const struct rk_call *call, const char *name);
+int rk_screen_width(void); /* of the terminal that standard output is; 0: it is none, or nobody knows */
 bool rk_call_colour(const struct rk_call *call); /* may this call's own text be coloured? */

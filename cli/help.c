@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "cli/app.h"
+#include "cli/out_grid.h"
 #include "inventory/base/str.h"
 
 static void argument(const struct rk_argdef *a, struct rk_str *out)
@@ -62,10 +63,14 @@ static void table_of(const char *title, const struct rk_argdef *defs, const char
 {
 	if (!defs || !defs->name)
 		return;
+	int width = 14;
+	for (const struct rk_argdef *a = defs; a->name; a++)
+		if (width <= (int)(strlen(dashes) + strlen(a->name)))
+			width = (int)(strlen(dashes) + strlen(a->name)) + 1;
 	rk_str_addf(out, "\n%s:\n", title);
 	for (const struct rk_argdef *a = defs; a->name; a++) {
 		char *name RK_CLEANUP_FREE = rk_xasprintf("%s%s", dashes, a->name);
-		rk_str_addf(out, "  %-14s %s%s%s\n", name, a->help, a->type == RK_ARG_ENUM ? ": " : "", a->type == RK_ARG_ENUM ? a->values : "");
+		rk_str_addf(out, "  %-*s %s%s%s\n", width, name, a->help, a->type == RK_ARG_ENUM ? ": " : "", a->type == RK_ARG_ENUM ? a->values : "");
 	}
 }
 
@@ -104,6 +109,8 @@ static int no_verb(const struct rk_noun *noun, const char *verb, struct rk_err *
 	rk_err_set(err, RK_NOT_FOUND, "no verb \"%s\" of %s", verb, noun->name);
 	if (near)
 		rk_err_hint(err, "did you mean \"%s\"?", near);
+	else
+		rk_err_hint(err, n ? "racksh help %s lists its verbs" : "%s has no verbs", noun->name);
 	return RK_NOT_FOUND;
 }
 
@@ -130,6 +137,16 @@ static const char *page_about(const char *name)
 	return NULL;
 }
 
+/* The first command that has this verb; NULL: none has. */
+static const struct rk_command *with_verb(const char *verb)
+{
+	for (const struct rk_noun *const *noun = rk_nouns; *noun; noun++)
+		for (size_t i = 0; i < (*noun)->n; i++)
+			if (rk_streq((*noun)->commands[i].verb, verb))
+				return &(*noun)->commands[i];
+	return NULL;
+}
+
 static int no_noun(const char *name, struct rk_err *err)
 {
 	const char *names[96], *page = page_about(name);
@@ -140,9 +157,12 @@ static int no_noun(const char *name, struct rk_err *err)
 	for (const struct rk_noun *const *noun = rk_shell_words; *noun && n < RK_ARRAY_SIZE(names); noun++)
 		names[n++] = (*noun)->name;
 	const char *near = rk_near_name(name, names, n);
+	const struct rk_command *verb = with_verb(name);
 	rk_err_set(err, RK_NOT_FOUND, "no command \"%s\"", name);
 	if (page)
 		rk_err_hint(err, "%s tells of that", page);
+	else if (verb)
+		rk_err_hint(err, "a verb: racksh help %s %s, for one", verb->noun, name);
 	else if (near)
 		rk_err_hint(err, "did you mean \"%s\"?", near);
 	else
@@ -150,7 +170,20 @@ static int no_noun(const char *name, struct rk_err *err)
 	return RK_NOT_FOUND;
 }
 
-int rk_help(const char *name, const char *verb, struct rk_str *out, struct rk_err *err)
+static void about_noun(const struct rk_noun *noun, struct rk_str *out)
+{
+	rk_str_addf(out, "%s: %s\n", noun->name, noun->summary);
+	if (noun->description)
+		rk_str_addf(out, "\n%s\n", noun->description);
+	rk_str_addc(out, '\n');
+	for (size_t i = 0; i < noun->n; i++) {
+		rk_str_add(out, "  racksh ");
+		rk_synopsis(&noun->commands[i], out);
+		rk_str_addf(out, "\n      %s\n", noun->commands[i].summary);
+	}
+}
+
+static int tell(const char *name, const char *verb, struct rk_str *out, struct rk_err *err)
 {
 	if (!name) {
 		overview(out);
@@ -166,16 +199,21 @@ int rk_help(const char *name, const char *verb, struct rk_str *out, struct rk_er
 		}
 	if (verb)
 		return no_verb(noun, verb, err);
-	rk_str_addf(out, "%s: %s\n", noun->name, noun->summary);
-	if (noun->description)
-		rk_str_addf(out, "\n%s\n", noun->description);
-	rk_str_addc(out, '\n');
-	for (size_t i = 0; i < noun->n; i++) {
-		rk_str_add(out, "  racksh ");
-		rk_synopsis(&noun->commands[i], out);
-		rk_str_addf(out, "\n      %s\n", noun->commands[i].summary);
-	}
+	about_noun(noun, out);
 	return 0;
+}
+
+/* Examples stay whole: they are there to be copied. */
+int rk_help(const char *name, const char *verb, int width, struct rk_str *out, struct rk_err *err)
+{
+	struct rk_str text RK_CLEANUP_STR = RK_STR_INIT;
+	int rc = tell(name, verb, &text, err);
+	const char *all = rk_str_text(&text), *examples = strstr(all, "\nExamples:\n");
+	char *before RK_CLEANUP_FREE = rk_xstrndup(all, examples ? (size_t)(examples - all) : text.len);
+
+	rk_text_fold(before, width, out);
+	rk_str_add(out, examples ? examples : "");
+	return rc;
 }
 
 /* ---- man ------------------------------------------------------------------------------------------------------------------------ */

@@ -51,6 +51,38 @@ static void put_piece(FILE *to, const char *text, size_t n, int width, bool righ
 		blanks(to, pad);
 }
 
+/* Where a line goes on below: under the text behind its first column, else a little further in than it began. */
+static int hang(const char *line, int width)
+{
+	size_t lead = strspn(line, " ");
+	const char *gap = strstr(line + lead, "  ");
+	size_t column = gap ? (size_t)(gap - line) + strspn(gap, " ") : 0;
+
+	if (column && line[column] && column <= (size_t)width / 2)
+		return (int)column;
+	return lead ? (int)lead + 4 : 0;
+}
+
+void rk_text_fold(const char *text, int width, struct rk_str *out)
+{
+	if (!width)
+		rk_str_add(out, text);
+	while (width && *text) {
+		size_t n = strcspn(text, "\n");
+		char *line RK_CLEANUP_FREE = rk_xstrndup(text, n);
+		int indent = hang(line, width), room = width;
+		for (const char *at = line; *at; room = width - indent) {
+			size_t part = rk_text_width(at) > room ? piece(at, room) : strlen(at), shown = part;
+			while (shown && at[part] && at[shown - 1] == ' ')
+				shown--;
+			rk_str_addf(out, "%*s%.*s%s", at == line ? 0 : indent, "", (int)shown, at, at[part] ? "\n" : "");
+			at += part + strspn(at + part, " ");
+		}
+		text += n + (text[n] == '\n');
+		rk_str_addc(out, '\n');
+	}
+}
+
 /* One row of texts, over as many lines as its longest cell needs. */
 static void put_row(FILE *to, char *const *texts, const struct rk_grid *g, const int *widths, const struct rk_style *style, int indent, const char *all_sgr)
 {

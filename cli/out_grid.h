@@ -16,6 +16,9 @@ char *rk_text_decorated(char *text, const struct rk_style *style);
 /* Its colour, or NULL. */
 const char *rk_text_sgr(const char *text, const struct rk_style *style);
 
+/* Lines that are wider than the screen go on below, broken behind blanks, under the text behind their first column. Width 0: as they are. */
+void rk_text_fold(const char *text, int width, struct rk_str *out);
+
 /* A table of finished texts. */
 struct rk_grid {
 	char **heads, **cells;       /* owned; cells by row */

@@ -169,11 +169,13 @@ static void show_table(const struct rk_out *out, const struct rk_style *style, F
 void rk_out_table(const struct rk_out *out, const struct rk_style *style, FILE *to)
 {
 	bool rows = out->n_columns && !(out->command->flags & RK_CMD_RAW);
+	struct rk_str folded RK_CLEANUP_STR = RK_STR_INIT;
 
 	/* What only notes tell needs no head of a table. */
 	if (rows && out->command->list && (out->n_rows || !out->notes.len))
 		list_table(out, style, to);
 	else if (rows && out->n_rows)
 		show_table(out, style, to);
-	fputs(rk_str_text(&out->notes), to);
+	rk_text_fold(rk_str_text(&out->notes), style->width, &folded);
+	fputs(rk_str_text(&folded), to);
 }

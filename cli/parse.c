@@ -218,7 +218,7 @@ static int check_value(struct parser *p, const struct rk_argdef *def, const char
 		return check_number(p, shown, value);
 	if (def->type == RK_ARG_ENUM && !enum_has(def->values, value)) {
 		rk_err_set(p->err, RK_INVALID, "\"%s\" is no %s", value, def->name);
-		rk_err_hint(p->err, "one of %s", def->values);
+		rk_err_hint(p->err, strchr(def->values, '|') ? "one of %s" : "the word \"%s\" comes before it", def->values);
 		return RK_INVALID;
 	}
 	return 0;
@@ -462,7 +462,10 @@ static int check_complete(struct parser *p)
 		for (size_t i = 0; i < p->noun->n; i++)
 			rk_str_addf(&all, "%s%s", i ? ", " : "", p->noun->commands[i].verb);
 		rk_err_set(p->err, RK_INVALID, "\"%s\" needs a verb", p->noun->name);
-		rk_err_hint(p->err, "one of %s", rk_str_text(&all));
+		if (p->noun->n == 1)
+			rk_err_hint(p->err, "racksh %s %s", p->noun->name, rk_str_text(&all));
+		else
+			rk_err_hint(p->err, "one of %s", rk_str_text(&all));
 		return RK_INVALID;
 	}
 	for (size_t i = 0; c->args && c->args[i].name; i++)

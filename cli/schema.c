@@ -380,7 +380,7 @@ static int command_document(struct rk_jw *w, const char *noun_name, const char *
 	}
 	/* Help knows the near names. */
 	struct rk_str ignored RK_CLEANUP_STR = RK_STR_INIT;
-	return rk_help(noun_name, verb, &ignored, err);
+	return rk_help(noun_name, verb, 0, &ignored, err);
 }
 
 int rk_schema(const char *noun, const char *verb, struct rk_str *out, struct rk_err *err)

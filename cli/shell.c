@@ -11,6 +11,7 @@
 
 #include "cli/app.h"
 #include "cli/notice.h"
+#include "cli/out_grid.h"
 #include "inventory/base/clock.h"
 #include "inventory/base/file.h"
 #include "inventory/base/str.h"
@@ -112,24 +113,45 @@ static int word_start(int end)
 	return start;
 }
 
-static void list_candidates(const struct rk_candidates *found)
+/* Column for the words in front of what is told about them. */
+static int words_width(const struct rk_candidates *found)
+{
+	int width = 14;
+
+	for (size_t i = 0; i < found->n; i++)
+		if (found->items[i].help && width <= (int)strlen(found->items[i].word))
+			width = (int)strlen(found->items[i].word) + 1;
+	return width;
+}
+
+static void candidates_text(const struct rk_candidates *found, struct rk_str *out)
 {
 	size_t shown = 0, plain = 0;
+	int width = words_width(found);
 
 	if (found->next)
-		printf("  %-14s %s\n", found->next->name, found->next->help);
+		rk_str_addf(out, "  %-*s %s\n", width, found->next->name, found->next->help);
 	for (size_t i = 0; i < found->n; i++) {
 		const struct rk_candidate *c = &found->items[i];
 		plain += !c->help;
 		if (c->help)
-			printf("  %-14s %s\n", c->word, c->help);
+			rk_str_addf(out, "  %-*s %s\n", width, c->word, c->help);
 		else if (shown++ < NAMES_SHOWN)
-			printf("  %s\n", c->word);
+			rk_str_addf(out, "  %s\n", c->word);
 	}
 	if (plain > NAMES_SHOWN)
-		printf("  ... and %zu more\n", plain - NAMES_SHOWN);
+		rk_str_addf(out, "  ... and %zu more\n", plain - NAMES_SHOWN);
 	if (!found->next && !found->n)
-		printf("  (nothing more; ENTER runs it)\n");
+		rk_str_add(out, "  (nothing more; ENTER runs it)\n");
+}
+
+static void list_candidates(const struct rk_candidates *found)
+{
+	struct rk_str text RK_CLEANUP_STR = RK_STR_INIT, folded RK_CLEANUP_STR = RK_STR_INIT;
+
+	candidates_text(found, &text);
+	rk_text_fold(rk_str_text(&text), rk_screen_width(), &folded);
+	fputs(rk_str_text(&folded), stdout);
 }
 
 /* '?' tells what can come next and leaves the line as it is. Inside a quoted word it is a letter. */

@@ -151,8 +151,11 @@ int rk_store_op_get(struct rk_store *store, int64_t op, struct rk_arena *arena, 
 		rc = rk_db_each(store->db, err, read_op, &l, OP_COLUMNS " WHERE id = ?", RK_DB_I(op));
 	if (rc)
 		return rc;
-	if (!l.n)
-		return rk_err_set(err, RK_NOT_FOUND, "no operation %lld", (long long)op);
+	if (!l.n) {
+		rk_err_set(err, RK_NOT_FOUND, "no operation %lld", (long long)op);
+		rk_err_hint(err, "racksh op list");
+		return RK_NOT_FOUND;
+	}
 	*ret = *(struct rk_op_row *)l.items;
 	return 0;
 }

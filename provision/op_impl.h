@@ -78,7 +78,6 @@ bool rk_run_undoing(const struct rk_run *run);
 
 /* op.c */
 bool rk_op_in_state(const struct rk_op_row *row, const char *state);
-bool rk_op_is_over(const struct rk_op_row *row);
 int rk_op_busy(const struct rk_op_row *row, struct rk_err *err); /* RK_CONFLICT: who runs it */
 /* Inside a transaction that read the row: makes the operation this process', so that nobody else takes it up at the same time. */
 int rk_op_claim_row(struct rk_world *world, const struct rk_op_row *row, const char *why, struct rk_arena *arena, struct rk_err *err);

@@ -249,7 +249,7 @@ static int delete(struct rk_call *call, struct rk_err *err)
 		   { "nvlink", RK_COL_JSON }, { "infiniband", RK_COL_JSON }, { "placement", RK_COL_JSON }, { "validation", RK_COL_JSON })
 #define LOST "A tray that does not answer is waited for until it is cordoned; then it is given up: it stays faulty, its GPUs by themselves, until racksh tray uncordon " \
 	     "finds it again, empties and erases it.\n\n"
-#define CONVERGES "Repeating the command does what is left to do, or nothing; a dry run prints the steps. "
+#define CONVERGES "Repeating the command does what is left to do, or nothing; a dry run prints the steps."
 static const struct rk_command rows[] = {
 	{ .noun = "cluster", .verb = "list", .summary = "list the clusters", .list = true, .examples = RK_EXAMPLES("cluster list"), .run = rk_cmd_cluster_list,
 	  .columns = RK_COLUMNS({ "name", RK_COL_TEXT }, { "tenant", RK_COL_TEXT }, { "size", RK_COL_TEXT }, { "state", RK_COL_TEXT },

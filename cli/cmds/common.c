@@ -9,6 +9,8 @@ int rk_no_such(const char *what, const char *name, const char *const *names, siz
 	rk_err_set(err, RK_NOT_FOUND, "no %s \"%s\"", what, name);
 	if (near)
 		rk_err_hint(err, "did you mean \"%s\"?", near);
+	else if (n && rk_noun_find(what)) /* every one of these has a list */
+		rk_err_hint(err, "racksh %s list", what);
 	return RK_NOT_FOUND;
 }
 

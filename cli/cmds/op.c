@@ -88,23 +88,25 @@ static int show(struct rk_call *call, struct rk_err *err)
 	return 0;
 }
 
-static int resume(struct rk_call *call, struct rk_err *err)
-{
-	int rc = call->dry_run ? show(call, err) : 0;
-
-	call->op = op_id(call);
-	if (rc)
-		return rc;
-	return rk_call_flag(call, "watch") && !call->dry_run ? rk_op_watch(call->world, op_id(call), err) : rk_op_resume(call->world, op_id(call), err);
-}
-
-/* The steps as they are: what there is to undo, to confirm, to take over. */
+/* The steps as they are: what there is to finish, to undo, to confirm. On one that was over already nothing is done, and that is said. */
 static int change(struct rk_call *call, int (*fn)(struct rk_world *world, int64_t op, struct rk_err *err), struct rk_err *err)
 {
-	int rc = call->dry_run ? show(call, err) : 0;
+	struct rk_op_row op;
+	int rc = rk_store_op_get(call->world->store, op_id(call), call->arena, &op, err);
 
+	if (!rc && call->dry_run)
+		rc = show(call, err);
 	call->op = op_id(call);
-	return rc ? rc : fn(call->world, call->op, err);
+	if (!rc)
+		rc = fn(call->world, call->op, err);
+	if (!rc && rk_op_is_over(&op))
+		rk_out_note(call->out, "operation %" PRId64 " was over before (%s): nothing was done", op.id, op.state);
+	return rc;
+}
+
+static int resume(struct rk_call *call, struct rk_err *err)
+{
+	return change(call, rk_call_flag(call, "watch") && !call->dry_run ? rk_op_watch : rk_op_resume, err);
 }
 
 static int rollback(struct rk_call *call, struct rk_err *err)
@@ -196,7 +198,7 @@ RK_NOUN(audit, "who changed what, when", NULL, audit_rows);
 static int help(struct rk_call *call, struct rk_err *err)
 {
 	struct rk_str out RK_CLEANUP_STR = RK_STR_INIT;
-	int rc = rk_help(rk_call_arg(call, "COMMAND"), rk_call_arg(call, "VERB"), &out, err);
+	int rc = rk_help(rk_call_arg(call, "COMMAND"), rk_call_arg(call, "VERB"), rk_screen_width(), &out, err);
 
 	rk_out_raw(call->out, rk_str_text(&out), out.len);
 	return rc;

@@ -356,7 +356,7 @@ static int check_assert(const struct rk_parsed *p, struct rk_err *err)
 static int question(struct rk_call *call, struct rk_err *err)
 {
 	struct rk_str out RK_CLEANUP_STR = RK_STR_INIT;
-	int rc = rk_help(rk_call_arg(call, "NOUN"), rk_call_arg(call, "VERB"), &out, err);
+	int rc = rk_help(rk_call_arg(call, "NOUN"), rk_call_arg(call, "VERB"), rk_screen_width(), &out, err);
 
 	rk_out_raw(call->out, rk_str_text(&out), out.len);
 	return rc;

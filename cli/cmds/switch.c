@@ -160,7 +160,7 @@ static const struct rk_command link_rows[] = {
 	  .options = RK_ARGS({ .name = "fabric", .type = RK_ARG_FABRIC, .help = "only this fabric" }), .examples = RK_EXAMPLES("link list", "link list --fabric ib0 -o csv"),
 	  .run = list_links,
 	  .columns = RK_COLUMNS({ "fabric", RK_COL_TEXT }, { "kind", RK_COL_TEXT }, { "from", RK_COL_TEXT }, { "from_port", RK_COL_NUMBER }, { "to", RK_COL_TEXT },
-				{ "to_port", RK_COL_NUMBER }, { "width", RK_COL_NUMBER }, { "speed", RK_COL_TEXT }, { "gbps", RK_COL_NUMBER },
+				{ "to_port", RK_COL_NUMBER }, { "width", RK_COL_NUMBER }, { "speed", RK_COL_TEXT, .wide = true }, { "gbps", RK_COL_NUMBER },
 				{ "expected_gbps", RK_COL_NUMBER, .wide = true }, { "state", RK_COL_TEXT }) },
 };
 RK_NOUN(link, "InfiniBand cables", NULL, link_rows);

@@ -303,17 +303,17 @@ static int run_replay(struct rk_call *call, struct rk_err *err)
 #define EXAMPLES(...) (const char *const[]){ __VA_ARGS__, NULL }
 
 static const struct rk_command commands[] = {
-	{ "validate", "cluster", "Prove that a cluster works", "Asks every VM of the cluster and judges the answers by a health profile.",
+	{ "validate", "cluster", "prove that a cluster works", "Asks every VM of the cluster and judges the answers by a health profile.",
 	  ONE_ARG("C", RK_ARG_CLUSTER, "cluster"), options, RK_CMD_SELECTS | RK_CMD_REMOTE | RK_CMD_RECORDS, columns, false,
 	  EXAMPLES("validate cluster a", "validate cluster a --level standard --save evidence-a"), run_cluster, .writes = "save" },
-	{ "validate", "rack", "Prove that the VMs of a rack work", "Asks every VM that runs in the rack.", ONE_ARG("R", RK_ARG_RACK, "rack"), options,
+	{ "validate", "rack", "prove that the VMs of a rack work", "Asks every VM that runs in the rack.", ONE_ARG("R", RK_ARG_RACK, "rack"), options,
 	  RK_CMD_SELECTS | RK_CMD_REMOTE | RK_CMD_RECORDS, columns, false, EXAMPLES("validate rack r01"), run_rack, .writes = "save" },
-	{ "validate", "tray", "Prove that the VMs on some trays work", "Asks the VM on each tray; trays without a VM are left out.",
+	{ "validate", "tray", "prove that the VMs on some trays work", "Asks the VM on each tray; trays without a VM are left out.",
 	  ONE_ARG("SEL", RK_ARG_SEL_TRAYS, "trays"), options,
 	  RK_CMD_SELECTS | RK_CMD_REMOTE | RK_CMD_RECORDS, columns, false, EXAMPLES("validate tray r01-t[01-02]"), run_tray, .writes = "save" },
-	{ "validate", "vm", "Prove that some VMs work", "Asks each VM.", ONE_ARG("SEL", RK_ARG_SEL_VMS, "VMs"), options,
+	{ "validate", "vm", "prove that some VMs work", "Asks each VM.", ONE_ARG("SEL", RK_ARG_SEL_VMS, "VMs"), options,
 	  RK_CMD_SELECTS | RK_CMD_REMOTE | RK_CMD_RECORDS, columns, false, EXAMPLES("validate vm a-[01-02]"), run_vm, .writes = "save" },
-	{ "validate", "replay", "Judge saved evidence again", "Judges a folder that validate --save made, offline, with any profile and level.",
+	{ "validate", "replay", "judge saved evidence again", "Judges a folder that validate --save made, offline, with any profile and level.",
 	  ONE_ARG("DIR", RK_ARG_FOLDER, "evidence folder"), replay_options, RK_CMD_NO_STORE, columns, false, EXAMPLES("validate replay evidence-a"),
 	  run_replay },
 };

@@ -238,6 +238,8 @@ const char *rk_near_name(const char *word, const char *const *names, size_t n)
 
 	for (size_t i = 0; i < n; i++) {
 		size_t d = distance(word, names[i]);
+		if (d >= strlen(word) && *word) /* nothing in common */
+			continue;
 		if (d < best_distance || (d == best_distance && !best)) {
 			best = names[i];
 			best_distance = d;

@@ -11,7 +11,7 @@ trap 'rm -rf "$work"' EXIT
 passed=0 failed=0
 
 mask() {
-	sed -E 's/[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9:]{8}Z/TIME/g; s/[0-9]{4}-[0-9]{2}-$/TIME/; s/^[0-9]{2}T[0-9:]{8}Z/TIME/; s/[a-z_][a-z0-9_-]*@[A-Za-z0-9._-]+ [0-9]+/USER@HOST PID/g; s/[0-9]+\.[0-9]{3} s/N s/; s/^(seconds +)[0-9.]+ s/\1N s/; s/TIME \([^)]*\)/TIME (AGO)/; s/\[[0-9]+\/[0-9]+\]/[N\/M]/; s/^( +[0-9]+  )[0-9]+ s ago /\1AGO /; s/[0-9]+ s ago$/AGO/; s/^(\[N\/M\]) .*: done$/\1 STEP: done/' |
+	sed -E 's/[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9:]{8}Z/TIME/g; s/[0-9]{4}-[0-9]{2}-$/TIME/; s/^[0-9]{2}T[0-9:]{8}Z/TIME/; s/[a-z_][a-z0-9_-]*@[A-Za-z0-9._-]+ [0-9]+/USER@HOST PID/g; s/[0-9]+\.[0-9]{3} s/N s/; s/(seconds +)[0-9.]+ s/\1N s/; s/TIME \([^)]*\)/TIME (AGO)/; s/\[[0-9]+\/[0-9]+\]/[N\/M]/; s/^( +[0-9]+  )[0-9]+ s ago /\1AGO /; s/[0-9]+ s ago$/AGO/; s/^(\[N\/M\]) .*: done$/\1 STEP: done/' |
 		awk '!/STEP: done$/ || $0 != last { print } { last = $0 }' # steps end in any order
 }
 
