@@ -1,12 +1,15 @@
 #include <inttypes.h>
 
 #include "provision/bundle.h"
+#include "provision/service.h"
 
 static int write_change(struct rk_world *world, const struct rk_change *c, bool hand_over, int64_t *ret_op, struct rk_err *err)
 {
 	char *thing RK_CLEANUP_FREE = rk_xasprintf("cluster:%s", c->cluster ? c->cluster : "");
-	int rc = rk_op_journal(world, c->plan, c->params, ret_op, err);
+	int rc = rk_service_joins_idle(world, c->plan, err);
 
+	if (!rc)
+		rc = rk_op_journal(world, c->plan, c->params, ret_op, err);
 	if (!rc && c->cluster)
 		rc = rk_store_lease_take(world->store, thing, *ret_op, c->purpose, err);
 	if (!rc && c->lease)

@@ -175,6 +175,35 @@ void rk_add_service_fix(struct rk_plan *plan, const struct rk_site *site, const 
 	rk_add_service_step(plan, site, s, "ib.serve", rk_arena_printf(arena, "{\"service\":\"%s\"}", s->name), NULL, 0);
 }
 
+static int not_held(struct rk_world *world, const struct rk_ib_service *s, struct rk_err *err)
+{
+	char *lease RK_CLEANUP_FREE = rk_xasprintf("service:%s", s->name);
+	bool held = false;
+	int rc = rk_store_lease_held(world->store, lease, &held, err);
+
+	if (rc || !held)
+		return rc;
+	rk_err_set(err, RK_CONFLICT, "service \"%s\" is held by an operation that makes or deletes it", s->name);
+	rk_err_hint(err, "racksh op list; wait for it, resume it or roll it back first");
+	return RK_CONFLICT;
+}
+
+int rk_service_joins_idle(struct rk_world *world, const struct rk_plan *plan, struct rk_err *err)
+{
+	const char *kind, *target, *ignored;
+	int rc = 0, id;
+
+	for (size_t i = 0; !rc && i < rk_plan_count(plan); i++) {
+		rk_plan_step(plan, i, &id, &kind, &target, &ignored);
+		for (size_t k = 0; !rc && rk_streq(kind, "service.join") && k < world->site->n_ib_services; k++) {
+			const struct rk_ib_service *s = &world->site->ib_services[k];
+			char *key RK_CLEANUP_FREE = rk_xasprintf("%s/0x%04x", world->site->fabrics[s->fabric].name, s->pkey);
+			rc = rk_streq(key, target) ? not_held(world, s, err) : 0;
+		}
+	}
+	return rc;
+}
+
 /* ---- operations --------------------------------------------------------------------------------------------------------------------------- */
 
 static int run(struct rk_world *world, const struct rk_ib_service *s, const char *type, struct rk_plan *plan,

@@ -25,6 +25,9 @@ void rk_add_service_fix(struct rk_plan *plan, const struct rk_site *site, const 
 /* Out of the store, and its key is free; 0 when it is not there. */
 int rk_service_forget(struct rk_world *world, const char *name, struct rk_err *err);
 
+/* RK_CONFLICT when the plan puts ports into a service that an operation makes or deletes: its partition is not there yet, or not for long. */
+int rk_service_joins_idle(struct rk_world *world, const struct rk_plan *plan, struct rk_err *err);
+
 /* Params of a step "service.join", "service.leave" or "service.expel" (provision/steps_ib.c) on the service's key, left open for "members"; and its target and lane. */
 void rk_service_params(const struct rk_site *site, const struct rk_ib_service *service, struct rk_jw *w);
 int rk_add_service_step(struct rk_plan *plan, const struct rk_site *site, const struct rk_ib_service *service, const char *kind, const char *params, const int *deps,

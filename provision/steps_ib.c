@@ -27,36 +27,15 @@ static bool is_shared(const struct rk_step *step)
 	return step->kind->several;
 }
 
-/* Of a service, now. */
-struct now {
-	bool gone;                        /* deleted while clusters come and go: there is nothing to do with its key, whoever has that by now */
-	bool held;                        /* an operation makes or deletes it */
-};
-
+/* A service may be deleted while clusters come and go: then there is nothing to do with its key, whoever has that now. */
 static int ib_prepare(struct rk_world *world, struct rk_step *step, struct rk_err *err)
 {
-	struct now *now = step->data = rk_arena_array(step->arena, 1, sizeof(*now));
-	char *lease RK_CLEANUP_FREE = rk_xasprintf("service:%s", rk_param(step, "name"));
-	bool known = false;
+	static char gone[] = "gone";
+	bool known = true;
 	int rc = rk_store_service_known(world->store, rk_param(step, "name"), rk_param(step, "fabric"), (uint16_t)rk_param_int(step, "pkey"), &known, err);
 
-	now->gone = !known;
-	return rc ? rc : rk_store_lease_held(world->store, lease, &now->held, err);
-}
-
-static bool is_gone(const struct rk_step *step)
-{
-	const struct now *now = step->data;
-
-	return now && now->gone;
-}
-
-/* Of those who make it one may still die, and then nobody knows that ports were put in. */
-static int not_made(const struct rk_step *step, struct rk_err *err)
-{
-	rk_err_set(err, RK_CONFLICT, "the partition of service \"%s\" is not made yet, another operation is at it", rk_param(step, "name"));
-	rk_err_hint(err, "racksh op list; resume it or roll it back first");
-	return RK_CONFLICT;
+	step->data = known ? NULL : gone;
+	return rc;
 }
 
 /* Reads the tables of all ports of the list. An unread port is "unknown", never "gone" and never "there"; down_too: one that is dark is as good as
@@ -147,8 +126,8 @@ static int ib_probe(struct rk_world *world, struct rk_step *step, int *ret, stru
 
 	if (rc)
 		return rc;
-	*ret = is_gone(step);
-	return part && !is_gone(step) ? ib_seen(world, step, ret, err) : 0;
+	*ret = step->data != NULL;
+	return part && !step->data ? ib_seen(world, step, ret, err) : 0;
 }
 
 struct members {
@@ -204,10 +183,8 @@ static int ib_set(struct rk_world *world, struct rk_step *step, bool with_member
 
 	if (!rc && shared)
 		rc = those_there(world, step, fabric, guids, n, &stay, &there, err);
-	if (rc || is_gone(step) || (!there && !with_members))
+	if (rc || step->data || (!there && !with_members))
 		return rc;
-	if (!there && ((const struct now *)step->data)->held)
-		return not_made(step, err);
 	m = (struct members){ rk_arena_array(step->arena, n_rest + n + n_servers + stay.n, sizeof(*m.items)), 0 };
 	for (size_t i = 0; shared && i < n_servers; i++)
 		add_member(&m, servers[i], true);
@@ -225,7 +202,7 @@ static int ib_apply(struct rk_world *world, struct rk_step *step, struct rk_err 
 {
 	int rc = ib_set(world, step, true, err);
 
-	return rc || is_gone(step) ? rc : rk_wait_until(world, step, "the PKey in every port's table", ib_seen, err);
+	return rc || step->data ? rc : rk_wait_until(world, step, "the PKey in every port's table", ib_seen, err);
 }
 
 static int ib_undo(struct rk_world *world, struct rk_step *step, struct rk_err *err)
