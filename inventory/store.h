@@ -185,8 +185,8 @@ int rk_store_nvl_made(struct rk_store *store, const char *rack, int id, const ch
 /* Params of the newest step of this kind and target, whatever became of it; NULL: there never was one. In the arena. */
 int rk_store_step_params(struct rk_store *store, const char *kind, const char *target, struct rk_arena *arena, const char **ret, struct rk_err *err);
 
-/* Leases on things an operation touches ("cluster:a", "tray:r01-t03", "address:10.0.0.12"). RK_CONFLICT names the holder, since when, doing what; it may be the
- * same operation, when another process took it over. */
+/* Leases on things an operation touches ("cluster:a", "tray:r01-t03", "address:10.0.0.12", "uuid:..."). RK_CONFLICT names the holder, since when,
+ * doing what; it may be the same operation, when another process took it over. */
 int rk_store_lease_take(struct rk_store *store, const char *thing, int64_t op, const char *purpose, struct rk_err *err);
 int rk_store_lease_held(struct rk_store *store, const char *thing, bool *ret, struct rk_err *err);
 /* For an operation that lives but writes nothing for long: half an hour after the last write it would be taken for dead by other hosts. */

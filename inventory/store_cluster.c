@@ -266,8 +266,8 @@ static int rewrite_vm(struct rk_store *store, const struct rk_new_vm *vm, struct
 
 static int move_vm(struct rk_store *store, const struct rk_new_vm *vm, struct rk_err *err)
 {
-	struct rk_wanted w = { .name = vm->name, .tray = vm->tray, .uuid = vm->uuid, .address = vm->address, .ssh_port = vm->ssh_port,
-			    .cluster = vm->cluster, .number = vm->number };
+	/* Its name and number are its own. */
+	struct rk_wanted w = { .tray = vm->tray, .uuid = vm->uuid, .address = vm->address, .ssh_port = vm->ssh_port };
 	int rc = rk_store_need(store, "VM", vm_sql, vm->name, err);
 
 	if (!rc)

@@ -21,6 +21,19 @@ void rk_vm_row_on(const struct rk_site *site, int tray, struct rk_vm_row *ret)
 		ret->ports[h] = site->hcas[t->first_hca + h].port_guid;
 }
 
+/* One that a repair may have to give back is not free: its cluster may have had this one's name. */
+static int free_uuid(struct rk_world *world, const struct rk_layout *l, const struct rk_member *m, int generation, const char **ret, struct rk_err *err)
+{
+	bool held = true;
+	int rc = 0;
+
+	for (size_t nth = 0; !rc && held; nth++) {
+		*ret = rk_vm_new_uuid(l->arena, l->site, l->cluster, m->vm, generation, nth);
+		rc = rk_store_lease_held(world->store, rk_arena_printf(l->arena, "uuid:%s", *ret), &held, err);
+	}
+	return rc;
+}
+
 int rk_reserve_vm(struct rk_world *world, const struct rk_layout *l, const struct rk_member *m, int generation, struct rk_err *err)
 {
 	char *private_key RK_CLEANUP_FREE = NULL, *public_key RK_CLEANUP_FREE = NULL;
@@ -32,9 +45,11 @@ int rk_reserve_vm(struct rk_world *world, const struct rk_layout *l, const struc
 	row.vm.number = m->number;
 	row.vm.generation = generation;
 	row.vm.address = m->address;
-	row.vm.uuid = rk_vm_new_uuid(l->arena, l->site, l->cluster, m->vm, generation);
-	row.vm.mac = rk_vm_mac(l->arena, row.vm.uuid);
-	int rc = m->address ? 0 : rk_store_free_address(l->site, l->n, l->arena, &row.vm.address, err);
+	int rc = free_uuid(world, l, m, generation, &row.vm.uuid, err);
+	if (!rc)
+		row.vm.mac = rk_vm_mac(l->arena, row.vm.uuid);
+	if (!rc && !m->address)
+		rc = rk_store_free_address(l->site, l->n, l->arena, &row.vm.address, err);
 	if (!rc)
 		rc = rk_ssh_make_key(m->vm, &private_key, &public_key, err);
 	if (rc)

@@ -375,13 +375,17 @@ static const char *params_of(const struct repair *p)
 	return rk_params_end(&w, &out, p->l.arena);
 }
 
-/* What a rollback needs: nobody brings the old tray back into service meanwhile, and nobody takes the old address. */
+/* What a rollback needs: nobody brings the old tray back into service meanwhile, and nobody takes the old address or the old UUID. */
 static int keep_old(struct rk_world *world, const struct repair *p, const struct rk_vm *vm, int64_t op, struct rk_err *err)
 {
-	int rc = rk_store_lease_take(world->store, rk_arena_printf(p->l.arena, "tray:%s", p->l.site->trays[vm->tray].name), op, "repair", err);
+	const struct {
+		const char *kind, *name;
+	} things[] = { { "tray", p->l.site->trays[vm->tray].name }, { "address", vm->address }, { "uuid", vm->uuid } };
+	int rc = 0;
 
-	if (!rc && vm->address)
-		rc = rk_store_lease_take(world->store, rk_arena_printf(p->l.arena, "address:%s", vm->address), op, "repair", err);
+	for (size_t i = 0; !rc && i < RK_ARRAY_SIZE(things); i++)
+		if (things[i].name)
+			rc = rk_store_lease_take(world->store, rk_arena_printf(p->l.arena, "%s:%s", things[i].kind, things[i].name), op, "repair", err);
 	return rc;
 }
 

@@ -230,6 +230,15 @@ static int finish_forward(struct rk_run *r, struct rk_err *err)
 	return r->cancelled ? undo_all(r, "cancelled", RK_CANCELLED, err) : undo_all(r, "rolled-back", RK_FAILED, err);
 }
 
+/* Whatever went wrong at the end, too: this process may live on, and nobody could take up what it seems to run. */
+static int end_run(struct rk_run *r, int rc, const struct rk_err *err)
+{
+	if (rc && r->runner)
+		let_go(r, err && err->message ? err->message : "interrupted", NULL);
+	rk_run_free(r);
+	return rc;
+}
+
 int rk_op_run(struct rk_world *world, int64_t op, struct rk_err *err)
 {
 	struct rk_run r;
@@ -237,8 +246,7 @@ int rk_op_run(struct rk_world *world, int64_t op, struct rk_err *err)
 
 	if (!rc)
 		rc = finish_forward(&r, err);
-	rk_run_free(&r);
-	return rc;
+	return end_run(&r, rc, err);
 }
 
 /* ---- taking up -------------------------------------------------------------------------------------------------------------------- */
@@ -331,8 +339,7 @@ int rk_op_take_back(struct rk_world *world, int64_t op, const char *state, const
 		rc = no_way_back(&r, err);
 	else if (!rc && !rk_store_trying(world->store))
 		rc = stops ? close_op(&r, state, RK_OP_DONE, NULL, err) : undo_all(&r, state, 0, err);
-	rk_run_free(&r);
-	return rc == 1 ? 0 : rc;
+	return end_run(&r, rc == 1 ? 0 : rc, err);
 }
 
 int rk_op_rollback(struct rk_world *world, int64_t op, struct rk_err *err)
@@ -347,6 +354,5 @@ int rk_op_go_on(struct rk_world *world, int64_t op, struct rk_err *err)
 
 	if (!rc && !rk_store_trying(world->store))
 		rc = rk_run_undoing(&r) ? undo_all(&r, "rolled-back", 0, err) : finish_forward(&r, err);
-	rk_run_free(&r);
-	return rc == 1 ? 0 : rc;
+	return end_run(&r, rc == 1 ? 0 : rc, err);
 }

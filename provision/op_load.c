@@ -101,12 +101,13 @@ static int load_op(struct rk_run *r, struct rk_err *err)
 	struct rk_op_row row;
 	int rc = rk_store_op_get(r->world->store, r->op, r->arena, &row, err);
 
-	if (!rc)
-		rc = rk_json_parse("operation", row.params, strlen(row.params), &r->params, err);
 	if (rc)
 		return rc;
 	r->command = row.command;
 	r->runner = row.runner;
+	rc = rk_json_parse("operation", row.params, strlen(row.params), &r->params, err);
+	if (rc)
+		return rc;
 	const char *type = rk_jstr(rk_jget(rk_json_root(r->params), "type"));
 	r->type = type ? rk_op_type_find(type) : NULL;
 	return r->type ? 0 : rk_err_set(err, RK_INVALID, "operation %" PRId64 " is of a type that this racksh does not know", r->op);

@@ -39,7 +39,7 @@ static int subject_of_plan(const struct job *j, int tray, int number, size_t nth
 
 	*s = (struct subject){ .vm = rk_arena_printf(j->arena, "%s-%02d", j->spec->name, number), .tray = tray, .generation = 1,
 			       .ssh_port = rk_network_is_user(&site->network) ? SSH_PORT_USER : SSH_PORT, .pkey = (uint16_t)j->spec->infiniband.pkey };
-	s->uuid = rk_vm_new_uuid(j->arena, site, j->spec->name, s->vm, 1);
+	s->uuid = rk_vm_new_uuid(j->arena, site, j->spec->name, s->vm, 1, 0);
 	s->mac = rk_vm_mac(j->arena, s->uuid);
 	return rk_store_free_address(site, nth, j->arena, &s->address, err);
 }

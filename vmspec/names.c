@@ -43,11 +43,11 @@ static bool has_uuid(const struct rk_site *site, const char *uuid)
 	return false;
 }
 
-const char *rk_vm_new_uuid(struct rk_arena *arena, const struct rk_site *site, const char *cluster, const char *vm, int generation)
+const char *rk_vm_new_uuid(struct rk_arena *arena, const struct rk_site *site, const char *cluster, const char *vm, int generation, size_t nth)
 {
 	const char *uuid = rk_vm_uuid(arena, site->name, cluster, vm, generation);
 
-	for (int n = 1; has_uuid(site, uuid); n++)
+	for (int n = 1; has_uuid(site, uuid) || nth-- > 0; n++)
 		uuid = rk_vm_uuid(arena, site->name, cluster, rk_arena_printf(arena, "%s/%d", vm, n), generation);
 	return uuid;
 }

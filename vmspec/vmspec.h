@@ -123,8 +123,8 @@ const char *rk_vm_seed_volume(struct rk_arena *arena, const char *vm);
 /* Version 5 UUID of site, cluster, VM and generation; MAC 52:.. from the same. In the arena. */
 const char *rk_vm_uuid(struct rk_arena *arena, const char *site, const char *cluster, const char *vm, int generation);
 /* The UUID that a VM gets when it is made now: rk_vm_uuid, or the next one that is free when a VM of the site has that already (its cluster was
- * renamed, and the old name is used again). */
-const char *rk_vm_new_uuid(struct rk_arena *arena, const struct rk_site *site, const char *cluster, const char *vm, int generation);
+ * renamed, and the old name is used again). nth: that many free ones are passed over. */
+const char *rk_vm_new_uuid(struct rk_arena *arena, const struct rk_site *site, const char *cluster, const char *vm, int generation, size_t nth);
 const char *rk_vm_mac(struct rk_arena *arena, const char *uuid);
 
 /* Domain XML through libxml2. Not expressible on caps: RK_INVALID naming element, version that has it, version found.

@@ -5,6 +5,7 @@
 
 #include <cmocka.h>
 
+#include "provision/cluster_impl.h"
 #include "tests/contract/ops_twin.h"
 
 /* What becomes of a cluster and of the trays it had. */
@@ -471,6 +472,72 @@ static void a_repair_that_fails_leaves_the_vm_where_it_was(void **state)
 	assert_string_equal(after, before);
 }
 
+/* ---- what a repair may have to give back ------------------------------------------------------------------------------------------------------ */
+
+static int64_t repair_to_confirm(struct fixture *f, const char *cluster, const char *vm)
+{
+	size_t moved = 0;
+	int64_t op;
+
+	f->world.confirm_ms = 3600000;
+	OK(rk_cluster_repair(&f->world, cluster, &vm, 1, &op, &moved, err));
+	f->world.confirm_ms = 0;
+	assert_int_equal(moved, 1);
+	return op;
+}
+
+static void the_uuid_that_a_repair_may_give_back_is_nobodys_meanwhile(void **state)
+{
+	struct fixture *f = *state;
+	int64_t op;
+
+	create(f, "a", 2, false);
+	OK(rk_cluster_rename(&f->world, "a", "z", &op, err));
+	op = repair_to_confirm(f, "z", "z-01");
+	create(f, "a", 2, false);
+	OK(rk_op_rollback(&f->world, op, err));
+	assert_consistent(f);
+}
+
+/* The VM's row again, with this address. */
+static void readdress(struct fixture *f, const char *name, const char *address)
+{
+	const struct rk_vm *vm = &f->world.site->vms[rk_find_vm(f->world.site, name)];
+	struct rk_vm_row row;
+
+	rk_vm_row_on(f->world.site, vm->tray, &row);
+	row.vm.name = name;
+	row.vm.uuid = vm->uuid;
+	row.vm.address = address;
+	row.vm.generation = vm->generation + 1;
+	OK(rk_store_move_vm(f->world.store, &row.vm, err));
+	OK(rk_store_set_vm_state(f->world.store, name, RK_VM_RUNNING, err));
+	OK(rk_world_refresh(&f->world, err));
+}
+
+static void a_rollback_that_the_store_refuses_can_be_taken_up_again(void **state)
+{
+	struct fixture *f = *state;
+	struct rk_err why RK_CLEANUP_ERR = RK_ERR_INIT;
+	struct rk_op_row row;
+
+	create(f, "a", 2, false);
+	const char *old = rk_arena_strdup(f->arena, f->world.site->vms[rk_find_vm(f->world.site, "a-01")].address);
+	int64_t op = repair_to_confirm(f, "a", "a-01");
+	create(f, "b", 1, false);
+	const char *own = rk_arena_strdup(f->arena, f->world.site->vms[rk_find_vm(f->world.site, "b-01")].address);
+	readdress(f, "b-01", old);
+	assert_int_equal(rk_op_rollback(&f->world, op, &why), RK_CONFLICT);
+	assert_non_null(strstr(why.message, rk_arena_printf(f->arena, "address %s 22 is held by VM b-01 of cluster b", old)));
+	OK(rk_store_op_get(f->world.store, op, f->arena, &row, err));
+	assert_string_equal(row.state, "resumable");
+	assert_string_equal(row.detail, why.message);
+	OK(rk_world_refresh(&f->world, err));
+	readdress(f, "b-01", own);
+	OK(rk_op_resume(&f->world, op, err));
+	assert_consistent(f);
+}
+
 /* ---- power ------------------------------------------------------------------------------------------------------------------------------------ */
 
 static int power(struct fixture *f, const char *verb, const char *selection, int grace_s, bool hard, struct rk_err *why)
@@ -721,6 +788,8 @@ int main(void)
 		WITH_TWIN(without_a_spare_it_says_what_is_needed),
 		WITH_TWIN(a_dead_tray_does_not_hold_up_the_repair),
 		WITH_TWIN(a_repair_that_fails_leaves_the_vm_where_it_was),
+		WITH_TWIN(the_uuid_that_a_repair_may_give_back_is_nobodys_meanwhile),
+		WITH_TWIN(a_rollback_that_the_store_refuses_can_be_taken_up_again),
 		WITH_TWIN(vms_are_turned_off_and_on),
 		WITH_TWIN(a_vm_that_is_as_wanted_is_left_alone_and_nothing_is_written),
 		WITH_TWIN(a_stop_whose_outcome_was_not_seen_is_unknown),

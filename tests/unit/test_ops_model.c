@@ -366,6 +366,16 @@ static void plant_fault(struct model *m, struct fixture *f)
 	OK(rk_sim_fault_add(f->world.sim, fault, err));
 }
 
+/* The time to confirm is real time: what was to be confirmed within a millisecond never is, on a fast machine neither, or a run could not be
+ * repeated. */
+static void let_time_pass(void)
+{
+	int64_t began = rk_clock_unix_ms(NULL);
+
+	while (rk_clock_unix_ms(NULL) <= began + 1)
+		;
+}
+
 static void command(struct model *m)
 {
 	struct rk_err why RK_CLEANUP_ERR = RK_ERR_INIT;
@@ -381,6 +391,8 @@ static void command(struct model *m)
 	f->world.confirm_ms = roll(m, 10) ? 0 : 1 + (int)roll(m, 2) * 3600000;
 	plant_fault(m, f);
 	int rc = commands[at].fn(m, f, &why);
+	if (f->world.confirm_ms == 1)
+		let_time_pass();
 	if (rc)
 		snprintf(m->log[m->commands % LOG] + strlen(m->log[m->commands % LOG]), 170, ": %.150s", why.message ? why.message : "");
 	rk_sim_fault_clear(f->world.sim);
