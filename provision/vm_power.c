@@ -144,26 +144,30 @@ static bool harmless(const char *kind)
 }
 
 /* A guest that could not be asked may be on or off, and one that did not come up in full is not what it was: the store says neither. One that would
- * not shut down is as before. */
-static bool left_open(const struct rk_step_row *step)
+ * not shut down is as before. booted: it was started, and a step after that which found nobody to ask is still planned. */
+static bool left_open(const struct rk_step_row *step, bool booted)
 {
-	bool failed = strcmp(step->state, "failed") == 0;
+	bool failed = strcmp(step->state, "failed") == 0, done = strcmp(step->state, "done") == 0;
 
-	return strcmp(step->state, "unknown") == 0 || (failed && !harmless(step->kind));
+	return strcmp(step->state, "unknown") == 0 || (failed && !harmless(step->kind)) || (booted && !done);
 }
 
 int rk_finish_power(struct rk_world *world, int64_t op, const struct rk_jnode *params, enum rk_op_end end, struct rk_err *err)
 {
 	struct rk_arena *arena RK_CLEANUP_ARENA = rk_arena_new();
 	struct rk_step_row *steps;
+	const char *booted = NULL;
 	size_t n;
 	int rc = rk_store_step_list(world->store, op, arena, &steps, &n, err);
 
 	(void)params;
 	(void)end;
-	for (size_t i = 0; !rc && i < n; i++)
-		if (left_open(&steps[i]) && rk_find_vm(world->site, steps[i].target) >= 0)
+	for (size_t i = 0; !rc && i < n; i++) {
+		if (strcmp(steps[i].kind, "vm.boot") == 0)
+			booted = strcmp(steps[i].state, "done") == 0 ? steps[i].target : NULL;
+		if (left_open(&steps[i], rk_streq(booted, steps[i].target)) && rk_find_vm(world->site, steps[i].target) >= 0)
 			rc = rk_store_set_vm_state(world->store, steps[i].target, RK_VM_UNKNOWN, err);
+	}
 	return rc;
 }
 

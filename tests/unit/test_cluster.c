@@ -557,6 +557,26 @@ static enum rk_vm_state vm_state(struct fixture *f, const char *vm)
 	return f->world.site->vms[rk_find_vm(f->world.site, vm)].state;
 }
 
+/* It sleeps while one of its rack goes, and cannot be asked at some moment of its waking. */
+static void a_guest_that_woke_and_was_not_told_of_its_fellows_is_not_said_to_run(void **state)
+{
+	struct fixture *f = *state;
+	size_t failed = 0;
+	int64_t op;
+
+	for (int nth = 1; nth <= 12; nth++) {
+		OK(rk_cluster_create(&f->world, spec_of(f->arena, "a", "t", 4, 4, false), &op, err));
+		OK(power(f, "stop", "a-01", 60, true, err));
+		OK(rk_cluster_resize(&f->world, "a", 3, false, &op, err));
+		OK(rk_sim_fault_add(f->world.sim, rk_arena_printf(f->arena, "guest.run#%d=hang", nth), err));
+		failed += power(f, "start", "a-01", 60, false, NULL) != 0;
+		rk_sim_fault_clear(f->world.sim);
+		assert_consistent(f);
+		OK(rk_cluster_delete(&f->world, "a", &op, err));
+	}
+	assert_true(failed > 0);
+}
+
 static void vms_are_turned_off_and_on(void **state)
 {
 	struct fixture *f = *state;
@@ -789,6 +809,7 @@ int main(void)
 		WITH_TWIN(a_dead_tray_does_not_hold_up_the_repair),
 		WITH_TWIN(a_repair_that_fails_leaves_the_vm_where_it_was),
 		WITH_TWIN(the_uuid_that_a_repair_may_give_back_is_nobodys_meanwhile),
+		WITH_TWIN(a_guest_that_woke_and_was_not_told_of_its_fellows_is_not_said_to_run),
 		WITH_TWIN(a_rollback_that_the_store_refuses_can_be_taken_up_again),
 		WITH_TWIN(vms_are_turned_off_and_on),
 		WITH_TWIN(a_vm_that_is_as_wanted_is_left_alone_and_nothing_is_written),
