@@ -202,7 +202,7 @@ static inline bool rk_fuzz_wide(const char *text)
 			return true;
 		ranges += *text == '[' && text[1] >= '0' && text[1] <= '9';
 	}
-	return ranges > 4;
+	return ranges > 2;
 }
 
 /* What validations before this one left in the store. */
