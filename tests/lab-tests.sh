@@ -11,6 +11,7 @@ declare -A suite_of=()
 # Longest first.
 suites() {
 	cat <<-END
+		tests/lab/opensm-managers-tests.sh
 		tests/lab/opensm-tests.sh
 		tests/lab/kill-tests.sh 1/2
 		tests/lab/kill-tests.sh 2/2
