@@ -98,7 +98,9 @@ static int about_op(struct subject *s, const char *value, struct rk_err *err)
 
 static int about_tenant(struct subject *s, const char *value, struct rk_err *err)
 {
-	return rk_find_tenant(s->site, value) >= 0 ? 0 : rk_err_set(err, RK_NOT_FOUND, "no tenant \"%s\"", value);
+	int ignored;
+
+	return rk_get_tenant(s->call, value, &ignored, err);
 }
 
 static const struct {

@@ -117,10 +117,10 @@ static int remove_tenant(struct rk_call *call, const void *data, struct rk_err *
 static int delete_tenant(struct rk_call *call, struct rk_err *err)
 {
 	const char *name = rk_call_arg(call, "TENANT");
+	int ignored, rc = rk_get_tenant(call, name, &ignored, err);
 
-	if (rk_find_tenant(call->world->site, name) < 0)
-		return rk_err_set(err, RK_NOT_FOUND, "no tenant \"%s\"", name);
-	int rc = rk_in_transaction(call, remove_tenant, NULL, err);
+	if (!rc)
+		rc = rk_in_transaction(call, remove_tenant, NULL, err);
 	if (!rc && call->dry_run)
 		rk_out_note(call->out, "would remove tenant %s", name);
 	return rc;

@@ -1,3 +1,4 @@
+#include <stddef.h>
 #include <string.h>
 
 #include "cli/cmds/common.h"
@@ -11,33 +12,65 @@ int rk_no_such(const char *what, const char *name, const char *const *names, siz
 		rk_err_hint(err, "did you mean \"%s\"?", near);
 	else if (n && rk_noun_find(what)) /* every one of these has a list */
 		rk_err_hint(err, "racksh %s list", what);
+	else if (n)
+		rk_err_hint(err, n == 1 ? "there is %s" : "there are %s and others", names[0]);
 	return RK_NOT_FOUND;
+}
+
+/* The names of an array of structs that have one: where it begins, how many, how long each is, where the name is in it. */
+#define NAMED(items, n) (items), (n), sizeof(*(items)), offsetof(__typeof__(*(items)), name)
+
+static int get(struct rk_call *call, const char *what, const char *name, int at, const void *items, size_t n, size_t size, size_t offset, int *ret, struct rk_err *err)
+{
+	*ret = at;
+	if (at >= 0)
+		return 0;
+	const char **names = rk_arena_array(call->arena, n, sizeof(*names));
+	for (size_t i = 0; i < n; i++)
+		memcpy(&names[i], (const char *)items + i * size + offset, sizeof(names[i]));
+	return rk_no_such(what, name, names, n, err);
 }
 
 int rk_get_cluster(struct rk_call *call, const char *name, int *ret, struct rk_err *err)
 {
 	const struct rk_site *site = call->world->site;
 
-	*ret = rk_find_cluster(site, name);
-	if (*ret >= 0)
-		return 0;
-	const char **names = rk_arena_array(call->arena, site->n_clusters, sizeof(*names));
-	for (size_t i = 0; i < site->n_clusters; i++)
-		names[i] = site->clusters[i].name;
-	return rk_no_such("cluster", name, names, site->n_clusters, err);
+	return get(call, "cluster", name, rk_find_cluster(site, name), NAMED(site->clusters, site->n_clusters), ret, err);
 }
 
 int rk_get_rack(struct rk_call *call, const char *name, int *ret, struct rk_err *err)
 {
 	const struct rk_site *site = call->world->site;
 
-	*ret = rk_find_rack(site, name);
-	if (*ret >= 0)
-		return 0;
-	const char **names = rk_arena_array(call->arena, site->n_racks, sizeof(*names));
-	for (size_t i = 0; i < site->n_racks; i++)
-		names[i] = site->racks[i].name;
-	return rk_no_such("rack", name, names, site->n_racks, err);
+	return get(call, "rack", name, rk_find_rack(site, name), NAMED(site->racks, site->n_racks), ret, err);
+}
+
+int rk_get_tenant(struct rk_call *call, const char *name, int *ret, struct rk_err *err)
+{
+	const struct rk_site *site = call->world->site;
+
+	return get(call, "tenant", name, rk_find_tenant(site, name), NAMED(site->tenants, site->n_tenants), ret, err);
+}
+
+int rk_get_image(struct rk_call *call, const char *name, int *ret, struct rk_err *err)
+{
+	const struct rk_site *site = call->world->site;
+
+	return get(call, "image", name, rk_find_image(site, name), NAMED(site->images, site->n_images), ret, err);
+}
+
+int rk_get_fabric(struct rk_call *call, const char *name, int *ret, struct rk_err *err)
+{
+	const struct rk_site *site = call->world->site;
+
+	return get(call, "InfiniBand fabric", name, rk_find_fabric(site, name), NAMED(site->fabrics, site->n_fabrics), ret, err);
+}
+
+int rk_get_service(struct rk_call *call, const char *name, int *ret, struct rk_err *err)
+{
+	const struct rk_site *site = call->world->site;
+
+	return get(call, "service", name, rk_find_ib_service(site, name), NAMED(site->ib_services, site->n_ib_services), ret, err);
 }
 
 int rk_in_transaction(struct rk_call *call, int (*change)(struct rk_call *call, const void *data, struct rk_err *err), const void *data,

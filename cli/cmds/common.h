@@ -11,10 +11,15 @@
 #define RK_NOUN(word, text, more, rows) \
 	const struct rk_noun rk_noun_##word = { .name = #word, .summary = text, .description = more, .commands = rows, .n = RK_ARRAY_SIZE(rows) }
 
-/* "no rack "x"" with a near name. */
+/* "no rack "x"" with a near name, or where to find them. */
 int rk_no_such(const char *what, const char *name, const char *const *names, size_t n, struct rk_err *err);
+/* Index of an object, or RK_NOT_FOUND as rk_no_such says it. */
 int rk_get_cluster(struct rk_call *call, const char *name, int *ret, struct rk_err *err);
 int rk_get_rack(struct rk_call *call, const char *name, int *ret, struct rk_err *err);
+int rk_get_tenant(struct rk_call *call, const char *name, int *ret, struct rk_err *err);
+int rk_get_image(struct rk_call *call, const char *name, int *ret, struct rk_err *err);
+int rk_get_service(struct rk_call *call, const char *name, int *ret, struct rk_err *err);
+int rk_get_fabric(struct rk_call *call, const char *name, int *ret, struct rk_err *err);
 /* Changes the store in one transaction planned against the call's snapshot; data is handed to change. */
 int rk_in_transaction(struct rk_call *call, int (*change)(struct rk_call *call, const void *data, struct rk_err *err), const void *data,
 		      struct rk_err *err);

@@ -59,8 +59,7 @@ static int find_key(struct rk_call *call, const char *text, int *ret_fabric, uin
 	*ret_fabric = RK_NONE;
 	if (slash) {
 		const char *name = rk_arena_strndup(call->arena, text, (size_t)(slash - text));
-		*ret_fabric = rk_find_fabric(site, name);
-		return *ret_fabric < 0 ? rk_err_set(err, RK_NOT_FOUND, "no InfiniBand fabric \"%s\"", name) : 0;
+		return rk_get_fabric(call, name, ret_fabric, err);
 	}
 	for (size_t i = 0; i < site->n_ib_partitions; i++) {
 		if (site->ib_partitions[i].pkey != *ret_pkey)
@@ -205,12 +204,12 @@ static int the_fabric(struct rk_call *call, int *ret, struct rk_err *err)
 	const struct rk_site *site = call->world->site;
 	const char *name = rk_call_arg(call, "fabric");
 
-	*ret = name ? rk_find_fabric(site, name) : 0;
-	if (*ret < 0)
-		return rk_err_set(err, RK_NOT_FOUND, "no InfiniBand fabric \"%s\"", name);
+	if (name)
+		return rk_get_fabric(call, name, ret, err);
+	*ret = 0;
 	if (!site->n_fabrics)
 		return rk_err_set(err, RK_NOT_FOUND, "the site has no InfiniBand fabric");
-	if (!name && site->n_fabrics > 1) {
+	if (site->n_fabrics > 1) {
 		rk_err_set(err, RK_INVALID, "the site has %zu InfiniBand fabrics", site->n_fabrics);
 		rk_err_hint(err, "say which with --fabric");
 		return RK_INVALID;

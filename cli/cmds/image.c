@@ -83,14 +83,10 @@ static int take_away(struct rk_call *call, struct rk_err *err)
 {
 	const char *name = rk_call_arg(call, "IMAGE");
 	const struct rk_site *site = call->world->site;
-	const char **names = rk_arena_array(call->arena, site->n_images, sizeof(*names));
-	int at = rk_find_image(site, name);
+	int at, rc = rk_get_image(call, name, &at, err);
 
-	for (size_t i = 0; i < site->n_images; i++)
-		names[i] = site->images[i].name;
-	if (at < 0)
-		return rk_no_such("image", name, names, site->n_images, err);
-	int rc = rk_in_transaction(call, remove_image, NULL, err);
+	if (!rc)
+		rc = rk_in_transaction(call, remove_image, NULL, err);
 	if (rc)
 		return rc;
 	if (call->dry_run)

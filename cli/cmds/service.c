@@ -98,7 +98,10 @@ static int read_tenants(struct rk_call *call, struct rk_service_wish *wish, stru
 		return 0;
 	wish->n_tenants = split(given, call->arena, names);
 	wish->tenants = names;
-	return wish->n_tenants ? 0 : rk_err_set(err, RK_INVALID, "--tenants names nobody");
+	int ignored, rc = wish->n_tenants ? 0 : rk_err_set(err, RK_INVALID, "--tenants names nobody");
+	for (size_t i = 0; !rc && i < wish->n_tenants; i++)
+		rc = rk_get_tenant(call, names[i], &ignored, err);
+	return rc;
 }
 
 /* What the subnet manager takes as a name. */
@@ -115,8 +118,10 @@ static int read_wish(struct rk_call *call, struct rk_service_wish *wish, struct 
 {
 	const char *key = rk_call_arg(call, "pkey");
 	uint64_t pkey = 0;
-	int rc = check_name(wish->name, err);
+	int ignored, rc = check_name(wish->name, err);
 
+	if (!rc && wish->fabric)
+		rc = rk_get_fabric(call, wish->fabric, &ignored, err);
 	if (!rc && key && (!rk_parse_u64(key, &pkey) || !pkey || pkey >= RK_PKEY_DEFAULT))
 		rc = rk_err_set(err, RK_INVALID, "\"%s\" is no key: write it as 0x0123", key);
 	wish->pkey = (long)pkey;
@@ -172,17 +177,14 @@ static int delete(struct rk_call *call, struct rk_err *err)
 {
 	const char *name = rk_call_arg(call, "NAME");
 	int64_t op = 0;
-	int at = rk_find_ib_service(call->world->site, name);
+	int at, rc = rk_get_service(call, name, &at, err);
 
-	if (at < 0) {
-		rk_err_set(err, RK_NOT_FOUND, "no service \"%s\"", name);
-		rk_err_hint(err, "racksh service list");
-		return RK_NOT_FOUND;
-	}
+	if (rc)
+		return rc;
 	const struct rk_ib_service *s = &call->world->site->ib_services[at];
 	if (call->dry_run)
 		show_steps(call, rk_service_delete_plan(call->world->site, s, call->arena));
-	int rc = rk_service_delete(call->world, s, &op, err);
+	rc = rk_service_delete(call->world, s, &op, err);
 	if (call->dry_run)
 		return rc;
 	call->op = op;

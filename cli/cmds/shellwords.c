@@ -33,8 +33,8 @@ static int must_exist(struct rk_call *call, const char *noun, const char *name, 
 	case RK_ARG_RACK: return rk_get_rack(call, name, &ignored, err);
 	case RK_ARG_TRAY: return rk_find_tray(site, name) >= 0 ? 0 : rk_err_set(err, RK_NOT_FOUND, "no tray \"%s\"", name);
 	case RK_ARG_VM: return rk_find_vm(site, name) >= 0 ? 0 : rk_err_set(err, RK_NOT_FOUND, "no VM \"%s\"", name);
-	case RK_ARG_TENANT: return rk_find_tenant(site, name) >= 0 ? 0 : rk_err_set(err, RK_NOT_FOUND, "no tenant \"%s\"", name);
-	case RK_ARG_IMAGE: return rk_find_image(site, name) >= 0 ? 0 : rk_err_set(err, RK_NOT_FOUND, "no image \"%s\"", name);
+	case RK_ARG_TENANT: return rk_get_tenant(call, name, &ignored, err);
+	case RK_ARG_IMAGE: return rk_get_image(call, name, &ignored, err);
 	case RK_ARG_SIZE: return rk_size_find(site, name) ? 0 : rk_err_set(err, RK_NOT_FOUND, "no size \"%s\"", name);
 	case RK_ARG_OP: return op_known(call, name, err);
 	default: return 0;

@@ -133,10 +133,8 @@ static int list_links(struct rk_call *call, struct rk_err *err)
 {
 	const char *name = rk_call_arg(call, "fabric");
 	const struct rk_site *site = call->world->site;
-	int only = name ? rk_find_fabric(site, name) : RK_NONE, rc = 0;
+	int only = RK_NONE, rc = name ? rk_get_fabric(call, name, &only, err) : 0;
 
-	if (name && only < 0)
-		return rk_err_set(err, RK_NOT_FOUND, "no InfiniBand fabric \"%s\"", name);
 	for (size_t f = 0; f < site->n_fabrics && !rc; f++)
 		if (!name || only == (int)f)
 			rc = fabric_links(call, (int)f, err);

@@ -15,12 +15,12 @@ int rk_cmd_tenant_show(struct rk_call *call, struct rk_err *err)
 {
 	const struct rk_site *site = call->world->site;
 	const char *name = rk_call_arg(call, "TENANT");
-	int at = rk_find_tenant(site, name), vms = 0, gpus = 0, pkeys = 0;
+	int at, rc = rk_get_tenant(call, name, &at, err), vms = 0, gpus = 0, pkeys = 0;
 	const char **clusters = rk_arena_array(call->arena, site->n_clusters, sizeof(*clusters));
 	size_t n = 0;
 
-	if (at < 0)
-		return rk_err_set(err, RK_NOT_FOUND, "no tenant \"%s\"", name);
+	if (rc)
+		return rc;
 	for (size_t i = 0; i < site->n_clusters; i++) {
 		const struct rk_cluster *c = &site->clusters[i];
 		if (c->tenant != at)
