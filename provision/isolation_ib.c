@@ -30,15 +30,16 @@ static void hold_foreign(struct rk_proof *p, int fabric, unsigned word, int tena
 static void service_breaches(struct rk_proof *p, const struct rk_ib_service *s, uint64_t guid, bool full, const char *verb)
 {
 	int hca = rk_find_hca_guid(p->site, guid), tenant = hca < 0 ? RK_NONE : rk_proof_tenant_of(p, p->site->hcas[hca].tray);
+	bool has = hca >= 0 && rk_ib_service_has(p->site, s, hca), server = tenant == RK_NONE && rk_ib_server(s, guid);
+
+	if (server || (has && !full))
+		return;
 	const char *where = rk_arena_printf(p->arena, "%s/0x%04x", p->site->fabrics[s->fabric].name, s->pkey);
 	const char *label = hca < 0 ? rk_arena_printf(p->arena, "0x%016" PRIx64, guid) : rk_hca_label(p->site, hca, p->arena);
-
-	if (tenant == RK_NONE && rk_ib_server(s, guid))
-		return;
 	if (full)
 		rk_proof_violate(p, "infiniband", where, tenant, RK_NONE,
 			rk_arena_printf(p->arena, "port %s %s key %s of service %s as a full member and reaches every tenant that has it", label, verb, where, s->name));
-	else if (hca < 0 || !rk_ib_service_has(p->site, s, hca))
+	else
 		rk_proof_violate(p, "infiniband", where, tenant, RK_NONE,
 			rk_arena_printf(p->arena, "port %s%s %s key %s of service %s", label, tenant == RK_NONE ? ", which no tenant has," : " of a tenant that does not have it", verb, where, s->name));
 }

@@ -11,9 +11,11 @@ struct rk_service_wish {
 };
 /* What would be made; *ret points into the arena. RK_INVALID, RK_NOT_FOUND, RK_CONFLICT (name, key, a cluster that an operation holds) say why not. */
 int rk_service_check(const struct rk_site *site, const struct rk_service_wish *wish, struct rk_arena *arena, struct rk_ib_service *ret, struct rk_err *err);
+/* The caller frees the plan (rk_plan_free). */
 struct rk_plan *rk_service_create_plan(const struct rk_site *site, const struct rk_ib_service *service, struct rk_arena *arena);
 struct rk_plan *rk_service_delete_plan(const struct rk_site *site, const struct rk_ib_service *service, struct rk_arena *arena);
-/* As operations: journalled, read back from the ports, taken back when they fail. */
+/* As operations: journalled, read back from the ports; a create that fails is taken back, a delete can only be finished. *ret_op: 0 when none was begun.
+ * RK_CONFLICT: the store, or a cluster that would be served, is changed by somebody else. */
 int rk_service_create(struct rk_world *world, const struct rk_ib_service *service, int64_t *ret_op, struct rk_err *err);
 /* The same of what is asked for; planned again when somebody else changed the store between plan and commit. *ret as of rk_service_check. */
 int rk_service_create_wish(struct rk_world *world, const struct rk_service_wish *wish, struct rk_arena *arena, struct rk_ib_service *ret, int64_t *ret_op,
