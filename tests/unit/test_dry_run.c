@@ -2,23 +2,18 @@
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
-#include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 #include <cmocka.h>
 
 #include "cli/app.h"
-#include "inventory/base/file.h"
-#include "inventory/base/str.h"
+#include "tests/contract/racksh_runs.h"
 
 /* A dry run is refused as the real run is: the same code, the same message. For every command that changes something a request that cannot be. */
 
-enum { OUTPUT_MAX = 1 << 20, GONE = 137 };
-static char folder[] = "/tmp/racksh-dry-run.XXXXXX";
-static char *racksh;
+enum { GONE = 137 };
 
 /* States that requests are made in, each from the one before it. */
 static const struct state {
@@ -103,39 +98,13 @@ static const struct {
 	{ "growing", "begin; cluster grow a 6; commit" },
 };
 
-static char *in_folder(const char *name)
-{
-	return rk_xasprintf("%s/%s", folder, name);
-}
-
-/* In the folder, on the twin kept in `state`. What it says on stderr goes into the file err. */
+/* On the twin kept in `state`. */
 static int run(const char *state, const char *fault, const char *commands)
 {
 	const char *argv[] = { racksh, "--sim", "tests/examples/site-1.json", "--sim-state", state, "-q", "-y", "-j", "1", "-c", commands,
 			       fault ? "--sim-fault" : NULL, fault, NULL };
-	int status = -1;
-	pid_t pid = fork();
 
-	if (pid == 0) {
-		if (chdir(folder))
-			_exit(126);
-		dup2(open("/dev/null", O_RDWR), 0);
-		dup2(open("/dev/null", O_RDWR), 1);
-		dup2(open("err", O_WRONLY | O_CREAT | O_TRUNC, 0600), 2);
-		execv(racksh, (char *const *)argv);
-		_exit(127);
-	}
-	assert_int_equal(waitpid(pid, &status, 0), pid);
-	return WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
-}
-
-static char *text_of(const char *name)
-{
-	char *path RK_CLEANUP_FREE = in_folder(name), *text = NULL;
-	size_t len;
-
-	assert_int_equal(rk_file_read(path, OUTPUT_MAX, &text, &len, NULL), 0);
-	return text;
+	return run_racksh(argv);
 }
 
 static void copy(const char *from, const char *to)
@@ -152,30 +121,15 @@ static void copy(const char *from, const char *to)
 	}
 }
 
-static void put(const char *name, const char *text)
-{
-	char *path RK_CLEANUP_FREE = in_folder(name);
-
-	assert_int_equal(rk_file_write(path, text, strlen(text), 0600, NULL), 0);
-}
-
-static char *spec(int count)
-{
-	return rk_xasprintf("{\"apiVersion\":\"racksh/v1\",\"kind\":\"Cluster\",\"name\":\"%s\",\"tenant\":\"contoso\",\"size\":\"lab-tray\",\"count\":%d,"
-			    "\"image\":\"ubuntu-24.04-gb300\",\"placement\":{\"segment\":2},\"ssh\":{\"user\":\"ops\",\"authorizedKeys\":[\"ssh-ed25519 "
-			    "AAAAC3NzaC1lZDI1NTE5AAAAIExampleExampleExampleExampleExampleExample00 x\"]},\"validation\":{\"profile\":\"lab\"}}",
-			    count > 18 ? "b" : "a", count);
-}
-
 static void put_files(void)
 {
-	char *a RK_CLEANUP_FREE = spec(4), *other RK_CLEANUP_FREE = spec(6), *large RK_CLEANUP_FREE = spec(40);
+	char *a RK_CLEANUP_FREE = cluster_text("a", 4), *other RK_CLEANUP_FREE = cluster_text("a", 6), *large RK_CLEANUP_FREE = cluster_text("b", 40);
 	struct rk_str tray RK_CLEANUP_STR = RK_STR_INIT;
 
-	put("a.json", a);
-	put("other-a.json", other);
-	put("large.json", large);
-	put("other.json", "{\"apiVersion\":\"racksh/v1\",\"kind\":\"Site\",\"name\":\"example-1\",\"racks\":[{\"name\":\"r02\"}]}");
+	put_text("a.json", a);
+	put_text("other-a.json", other);
+	put_text("large.json", large);
+	put_text("other.json", "{\"apiVersion\":\"racksh/v1\",\"kind\":\"Site\",\"name\":\"example-1\",\"racks\":[{\"name\":\"r02\"}]}");
 	rk_str_add(&tray, "{\"serial\":\"new\",\"gpus\":[");
 	for (int i = 0; i < 4; i++)
 		rk_str_addf(&tray, "%s{\"index\":%d,\"fabricGuid\":\"0x00000000beef000%d\"}", i ? "," : "", i, i);
@@ -183,20 +137,13 @@ static void put_files(void)
 	for (int i = 0; i < 4; i++)
 		rk_str_addf(&tray, "%s{\"rail\":%d,\"portGuid\":\"0x00000000cafe000%d\"}", i ? "," : "", i, i);
 	rk_str_add(&tray, "]}");
-	put("tray.json", rk_str_text(&tray));
+	put_text("tray.json", rk_str_text(&tray));
 }
 
 static int make_states(void **state)
 {
-	const char *env = getenv("RACKSH");
-
 	(void)state;
-	racksh = realpath(env ? env : "build/racksh", NULL);
-	if (!racksh || !mkdtemp(folder))
-		return -1;
-	setenv("XDG_STATE_HOME", folder, 1);
-	char *tests RK_CLEANUP_FREE = realpath("tests", NULL), *link RK_CLEANUP_FREE = in_folder("tests");
-	if (symlink(tests, link))
+	if (open_folder((const char *const[]){ "tests", NULL }))
 		return -1;
 	put_files();
 	for (size_t i = 0; i < RK_ARRAY_SIZE(states); i++) {
@@ -216,19 +163,10 @@ static int make_states(void **state)
 
 static int remove_states(void **state)
 {
-	const char *const argv[] = { "rm", "-rf", folder, NULL };
-
 	(void)state;
 	/* Ends the process that watches over it. */
 	run("awaiting.db", NULL, "op confirm 2");
-	pid_t pid = fork();
-
-	free(racksh);
-	if (pid == 0) {
-		execvp(argv[0], (char *const *)argv);
-		_exit(127);
-	}
-	return waitpid(pid, NULL, 0) == pid ? 0 : -1;
+	return remove_folder();
 }
 
 /* What was said of the error: without hints, which may tell what to do about the plan. */

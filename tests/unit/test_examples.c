@@ -2,61 +2,30 @@
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
-#include <fcntl.h>
 #include <stdlib.h>
-#include <sys/wait.h>
+#include <string.h>
 #include <unistd.h>
 
 #include <cmocka.h>
 
 #include "cli/app.h"
 #include "cli/schema.h"
-#include "inventory/base/file.h"
 #include "tests/contract/json_schema.h"
+#include "tests/contract/racksh_runs.h"
 
 /* Every example of every row runs on the twin of the example site, and what it prints with -o json is as its schema says. */
 
-enum { OUTPUT_MAX = 64 << 20 };
-static char folder[] = "/tmp/racksh-examples.XXXXXX";
-static char *racksh;
-
-static char *in_folder(const char *name)
-{
-	return rk_xasprintf("%s/%s", folder, name);
-}
-
-/* Runs racksh in the folder on the twin kept in `state`; output goes to the files out and err. Returns the exit code. */
+/* On the twin kept in `state`. */
 static int run_with(const char *state, const char *format, const char *option, const char *command)
 {
 	const char *argv[] = { racksh, "--sim", "tests/examples/site-1.json", "--sim-state", state, "-y", "-o", format, "-c", command, option, NULL };
-	int status = -1;
-	pid_t pid = fork();
 
-	if (pid == 0) {
-		if (chdir(folder))
-			_exit(126);
-		dup2(open("/dev/null", O_RDONLY), 0);
-		dup2(open("out", O_WRONLY | O_CREAT | O_TRUNC, 0600), 1);
-		dup2(open("err", O_WRONLY | O_CREAT | O_TRUNC, 0600), 2);
-		execv(racksh, (char *const *)argv);
-		_exit(127);
-	}
-	assert_int_equal(waitpid(pid, &status, 0), pid);
-	return WIFEXITED(status) ? WEXITSTATUS(status) : 128;
+	return run_racksh(argv);
 }
 
 static int run(const char *state, const char *format, const char *command)
 {
 	return run_with(state, format, NULL, command);
-}
-
-static char *text_of(const char *name)
-{
-	char *path RK_CLEANUP_FREE = in_folder(name), *text = NULL;
-	size_t len;
-
-	assert_int_equal(rk_file_read(path, OUTPUT_MAX, &text, &len, NULL), 0);
-	return text;
 }
 
 static void copy(const char *from, const char *to)
@@ -69,32 +38,14 @@ static void copy(const char *from, const char *to)
 	free(data);
 }
 
-static void link_from_here(const char *name)
-{
-	char *target RK_CLEANUP_FREE = realpath(name, NULL), *link RK_CLEANUP_FREE = in_folder(name);
-
-	assert_int_equal(symlink(target, link), 0);
-}
-
 /* The twin holds cluster a, and there is evidence of it: what the examples speak of. */
 static int make_twin(void **state)
 {
-	static const char spec[] = "{\"apiVersion\":\"racksh/v1\",\"kind\":\"Cluster\",\"name\":\"a\",\"tenant\":\"contoso\",\"size\":\"lab-tray\",\"count\":4,"
-				   "\"image\":\"ubuntu-24.04-gb300\",\"placement\":{\"segment\":2},\"ssh\":{\"user\":\"ops\",\"authorizedKeys\":[\"ssh-ed25519 "
-				   "AAAAC3NzaC1lZDI1NTE5AAAAIExampleExampleExampleExampleExampleExample00 x\"]},\"validation\":{\"profile\":\"lab\"}}";
-	const char *env = getenv("RACKSH");
-
 	(void)state;
-	racksh = realpath(env ? env : "build/racksh", NULL);
-	if (!racksh || !mkdtemp(folder))
+	if (open_folder((const char *const[]){ "tests", "provision", NULL }))
 		return -1;
-	setenv("XDG_STATE_HOME", folder, 1);
-	setenv("XDG_CONFIG_HOME", folder, 1);
-	link_from_here("tests");
-	link_from_here("provision");
-	char *path RK_CLEANUP_FREE = in_folder("a.json");
-	if (rk_file_write(path, spec, sizeof(spec) - 1, 0600, NULL))
-		return -1;
+	char *spec RK_CLEANUP_FREE = cluster_text("a", 4);
+	put_text("a.json", spec);
 	int code = run("base.db", "table", "image add spare default/spare.qcow2; cluster create a.json; validate cluster a --save evidence-a");
 	char *err RK_CLEANUP_FREE = text_of("err");
 	if (code)
@@ -104,16 +55,8 @@ static int make_twin(void **state)
 
 static int remove_twin(void **state)
 {
-	const char *const argv[] = { "rm", "-rf", folder, NULL };
-	pid_t pid = fork();
-
 	(void)state;
-	if (pid == 0) {
-		execvp(argv[0], (char *const *)argv);
-		_exit(127);
-	}
-	free(racksh);
-	return waitpid(pid, NULL, 0) == pid ? 0 : -1;
+	return remove_folder();
 }
 
 /* Words of the shell live in a shell: alone they say what is missing. */
