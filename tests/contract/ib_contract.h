@@ -112,10 +112,24 @@ static inline void ib_contract_sets_exactly(const struct ib_bench *b)
 	ib_word(b, 6, 0x100, 0x8100);
 }
 
+/* Where paths can be asked for: the first is found, the other is not. */
+static inline void ib_reach(const struct ib_bench *b, struct rk_ib_path found, struct rk_ib_path none)
+{
+	struct rk_arena *arena RK_CLEANUP_ARENA = rk_arena_new();
+	struct rk_err err RK_CLEANUP_ERR = RK_ERR_INIT;
+	struct rk_ib_path paths[2] = { found, none };
+	int rc = b->ib->ops->paths(b->ib, 0, paths, 2, arena, &err);
+
+	if (rc == RK_NOT_FOUND)
+		return;
+	assert_int_equal(rc, 0);
+	assert_int_equal(paths[0].seen, RK_PATH_FOUND);
+	assert_int_equal(paths[1].seen, RK_PATH_NONE);
+}
+
 /* A service: one port is its server, three are tenants'; these reach the server, and not each other. */
 static inline void ib_contract_shares(const struct ib_bench *b)
 {
-	struct rk_arena *arena RK_CLEANUP_ARENA = rk_arena_new();
 	struct rk_ib_member members[4];
 	struct rk_ib_wanted service = { 0x110, "storage", members, 4, true };
 
@@ -127,14 +141,7 @@ static inline void ib_contract_shares(const struct ib_bench *b)
 	assert_int_equal(ib_members(b, 0x110), 4);
 	for (int i = 0; i < 8; i++)
 		ib_word(b, i, 0x110, i == 0 ? 0x8110 : i < 4 ? 0x0110 : 0);
-	struct rk_ib_path paths[2] = { { .from = ib_guid(b, 0), .to = ib_guid(b, 1) }, { .from = ib_guid(b, 1), .to = ib_guid(b, 2) } };
-	struct rk_err err RK_CLEANUP_ERR = RK_ERR_INIT;
-	int rc = b->ib->ops->paths(b->ib, 0, paths, 2, arena, &err);
-	if (rc != RK_NOT_FOUND) {
-		assert_int_equal(rc, 0);
-		assert_int_equal(paths[0].seen, RK_PATH_FOUND);
-		assert_int_equal(paths[1].seen, RK_PATH_NONE);
-	}
+	ib_reach(b, (struct rk_ib_path){ .from = ib_guid(b, 0), .to = ib_guid(b, 1) }, (struct rk_ib_path){ .from = ib_guid(b, 1), .to = ib_guid(b, 2) });
 	service.n = 1;
 	IB_RC(0, b->ib->ops->set(b->ib, 0, &service, error));
 	assert_int_equal(ib_members(b, 0x110), 1);
@@ -145,22 +152,13 @@ static inline void ib_contract_shares(const struct ib_bench *b)
 
 static inline void ib_contract_keeps_tenants_apart(const struct ib_bench *b)
 {
-	struct rk_arena *arena RK_CLEANUP_ARENA = rk_arena_new();
-
 	IB_RC(0, ib_set(b, 0x100, "ta", 0, 4, true, error));
 	IB_RC(0, ib_set(b, 0x101, "tb", 4, 4, true, error));
 	for (int i = 0; i < 8; i++) {
 		ib_word(b, i, 0x100, i < 4 ? 0x8100 : 0);
 		ib_word(b, i, 0x101, i < 4 ? 0 : 0x8101);
 	}
-	struct rk_ib_path paths[2] = { { .from = ib_guid(b, 0), .to = ib_guid(b, 3) }, { .from = ib_guid(b, 0), .to = ib_guid(b, 4) } };
-	struct rk_err err RK_CLEANUP_ERR = RK_ERR_INIT;
-	int rc = b->ib->ops->paths(b->ib, 0, paths, 2, arena, &err);
-	if (rc != RK_NOT_FOUND) {
-		assert_int_equal(rc, 0);
-		assert_int_equal(paths[0].seen, RK_PATH_FOUND);
-		assert_int_equal(paths[1].seen, RK_PATH_NONE);
-	}
+	ib_reach(b, (struct rk_ib_path){ .from = ib_guid(b, 0), .to = ib_guid(b, 3) }, (struct rk_ib_path){ .from = ib_guid(b, 0), .to = ib_guid(b, 4) });
 	IB_RC(0, ib_set(b, 0x101, "tb", 4, 0, true, error));
 	for (int i = 0; i < 4; i++)
 		ib_word(b, i, 0x100, 0x8100);

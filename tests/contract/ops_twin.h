@@ -129,6 +129,18 @@ static inline int end_world(void **state)
 	return 0;
 }
 
+/* A twin of two racks with cluster a, a VM in each; end_world. */
+static inline int begin_world_with_a(void **state)
+{
+	struct fixture *f = rk_xcalloc(1, sizeof(*f));
+	int64_t op;
+
+	open_world(f, NULL, 2, 4);
+	OK(rk_cluster_create(&f->world, spec_of(f->arena, "a", "t", 2, 1, false), &op, err));
+	*state = f;
+	return 0;
+}
+
 /* ---- what is, as a text -------------------------------------------------------------------------------------------------------------- */
 
 static inline int by_u64(const void *a, const void *b)

@@ -11,17 +11,6 @@
 
 /* Several changes as one operation: what hosts say is asked while the store is everybody's, and nothing that cannot be read is passed over. */
 
-static int setup(void **state)
-{
-	struct fixture *f = rk_xcalloc(1, sizeof(*f));
-	int64_t op;
-
-	open_world(f, NULL, 2, 4);
-	OK(rk_cluster_create(&f->world, spec_of(f->arena, "a", "t", 2, 1, false), &op, err));
-	*state = f;
-	return 0;
-}
-
 /* ---- who is asked when ------------------------------------------------------------------------------------------------------------------ */
 
 static const struct rk_hv_ops *real;
@@ -249,7 +238,7 @@ static void a_part_that_cannot_see_what_was_before_is_refused(void **state)
 	assert_consistent(f);
 }
 
-#define WITH_TWIN(test) cmocka_unit_test_setup_teardown(test, setup, end_world)
+#define WITH_TWIN(test) cmocka_unit_test_setup_teardown(test, begin_world_with_a, end_world)
 
 int main(void)
 {

@@ -14,24 +14,6 @@ struct left {
 	size_t n;
 };
 
-static int setup(void **state)
-{
-	struct fixture *f = rk_xcalloc(1, sizeof(*f));
-	int64_t op;
-
-	open_world(f, NULL, 2, 4);
-	OK(rk_cluster_create(&f->world, spec_of(f->arena, "a", "t", 2, 1, false), &op, err));
-	*state = f;
-	return 0;
-}
-
-static int teardown(void **state)
-{
-	close_world(*state);
-	free(*state);
-	return 0;
-}
-
 static int64_t fix(struct fixture *f, struct left *left)
 {
 	int64_t op;
@@ -281,7 +263,7 @@ static void an_empty_store_says_nothing(void **state)
 	rk_world_close(&world);
 }
 
-#define WITH_TWIN(test) cmocka_unit_test_setup_teardown(test, setup, teardown)
+#define WITH_TWIN(test) cmocka_unit_test_setup_teardown(test, begin_world_with_a, end_world)
 
 int main(void)
 {
