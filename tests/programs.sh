@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# What racksh writes for other programs, given to these programs: dot, ansible-inventory, Prometheus, a JSON schema validator, and the completions to a real bash, zsh and fish.
+# What racksh writes for other programs, given to these programs: dot, ansible-inventory, Prometheus, validators of JSON and JUnit schemas, and the completions to a real bash, zsh and fish.
 # One that is not installed is skipped, and that is said.
 set -u
 cd "$(dirname "$0")/.." || exit 1
@@ -9,6 +9,7 @@ trap 'rm -rf "$work"' EXIT
 mkdir -p "$work/bin" "$work/zsh" "$work/state"
 ln -s "$racksh" "$work/bin/racksh"
 export PATH=$work/bin:$PATH XDG_STATE_HOME=$work/state RACKSH_STORE=sqlite:$work/site.db HOME=$work TERM=xterm ANSIBLE_LOCAL_TEMP=$work/ansible
+twin="--sim tests/examples/site-1.json --sim-state $work/metrics.db"
 passed=0 failed=0 skipped=0
 
 # try PROGRAM WHAT COMMAND: skipped without the program.
@@ -129,7 +130,6 @@ obeys_schemas() {
 }
 
 metrics() {
-	local twin="--sim tests/examples/site-1.json --sim-state $work/metrics.db"
 	# shellcheck disable=SC2086 # two options
 	{
 		racksh $twin -q cluster create tests/examples/cluster-lab.json
@@ -152,6 +152,17 @@ reads_metrics() {
 	END
 }
 
+# A fault, a warning, a probe that is missing and one that is not run are in it.
+reads_junit() {
+	# shellcheck disable=SC2086 # two options
+	{
+		racksh $twin --sim-fault gpu-remap@r01-t01/1,port-errors@r01-t02/1/9 report cluster lab-a --format junit --level standard >"$work/junit.xml"
+		racksh $twin report cluster lab-a --format junit --level deep --profile tests/examples/profile-workload.json >"$work/deep.junit.xml"
+	}
+	grep -q '<failure ' "$work/junit.xml" && grep -q '<error ' "$work/deep.junit.xml" && grep -q '<skipped ' "$work/junit.xml" &&
+		xmllint --noout --schema tests/fixtures/junit.xsd "$work/junit.xml" "$work/deep.junit.xml"
+}
+
 checks_metrics() {
 	promtool check metrics <"$work/metrics" && promtool check metrics <"$work/64.metrics"
 }
@@ -171,6 +182,7 @@ try_module jsonschema "schemas and results" obeys_schemas
 metrics
 try_module prometheus_client "export prometheus" reads_metrics
 try promtool "export prometheus, its style" checks_metrics
+try xmllint "report cluster as JUnit XML" reads_junit
 try dot "export dot of a rack" draws "$work/site.dot.json" r01
 try dot "export dot of a cluster" draws "$work/cluster.dot.json" reasoning-a-01
 try dot "export dot of 64 racks" draws "$work/64.dot" r64

@@ -3,6 +3,8 @@
 #include <unistd.h>
 
 #include "cli/cmds/common.h"
+#include "inventory/base/map.h"
+#include "inventory/base/nodeset.h"
 #include "provision/health/report.h"
 #include "provision/health/run.h"
 #include "provision/facility.h"
@@ -59,6 +61,36 @@ static int add_facility(struct rk_call *call, struct rk_report *report, struct r
 	return rc ? (rk_err_while(err, "PUE is not known"), rc) : 0;
 }
 
+static int not_of(const char *dir, const char *what, const char *names, const char *cluster, struct rk_err *err)
+{
+	rk_err_set(err, RK_INVALID, "\"%s\" %s: %s", dir, what, names);
+	rk_err_hint(err, "a report is of all of cluster %s and of nothing else; validate replay %s judges what is there", cluster, dir);
+	return RK_INVALID;
+}
+
+/* What was kept has to be of this cluster and of each of its VMs, or the document would say what nobody measured. */
+static int check_kept(struct rk_call *call, const struct rk_cluster *c, const char *dir, const struct rk_report *report, struct rk_err *err)
+{
+	struct rk_map *there RK_CLEANUP_MAP = rk_map_new();
+	const char **names = rk_arena_array(call->arena, report->targets + (size_t)c->n_vms + 1, sizeof(*names));
+	size_t n = 0;
+
+	for (size_t i = 0; i < report->targets; i++) {
+		const struct rk_target *t = &report->target_list[i];
+		rk_map_set(there, t->name, i);
+		if (!rk_streq(t->cluster, c->name))
+			names[n++] = t->name;
+	}
+	if (n)
+		return not_of(dir, "holds answers of others", rk_nodeset_fold(call->arena, names, n), c->name, err);
+	for (int v = 0; v < c->n_vms; v++) {
+		const char *vm = call->world->site->vms[c->first_vm + v].name;
+		if (!rk_map_get(there, vm, NULL))
+			names[n++] = vm;
+	}
+	return n ? not_of(dir, "holds no answers of some VMs", rk_nodeset_fold(call->arena, names, n), c->name, err) : 0;
+}
+
 /* Asks now, or judges what was kept. */
 static int measure(struct rk_call *call, int cluster, struct rk_report *report, struct rk_err *err)
 {
@@ -66,14 +98,22 @@ static int measure(struct rk_call *call, int cluster, struct rk_report *report, 
 	const char *kept = rk_call_arg(call, "evidence");
 	const struct rk_cluster *c = &call->world->site->clusters[cluster];
 
-	if (kept)
-		return rk_validate_replay(kept, opts.level, opts.profile, call->arena, report, err);
+	if (kept) {
+		int rc = rk_validate_replay(kept, opts.level, opts.profile, call->arena, report, err);
+		return rc ? rc : check_kept(call, c, kept, report, err);
+	}
 	if (!c->n_vms)
 		return rk_err_set(err, RK_NOT_FOUND, "cluster \"%s\" has no VMs", c->name);
 	int *vms = rk_arena_array(call->arena, (size_t)c->n_vms, sizeof(*vms));
 	for (int i = 0; i < c->n_vms; i++)
 		vms[i] = c->first_vm + i;
-	return rk_validate(call->world, &opts, vms, (size_t)c->n_vms, call->arena, report, err);
+	int rc = rk_validate(call->world, &opts, vms, (size_t)c->n_vms, call->arena, report, err);
+	/* A document about a part would be taken for one about the cluster. */
+	if (!rc && *call->world->cancel) {
+		rc = rk_err_set(err, RK_CANCELLED, "cancelled: no report is written of a part of the VMs");
+		rk_err_hint(err, "validate cluster %s shows what has answered when it is cut short", c->name);
+	}
+	return rc;
 }
 
 static int run_cluster(struct rk_call *call, struct rk_err *err)

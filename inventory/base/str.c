@@ -95,10 +95,16 @@ size_t rk_utf8_valid(const char *s, size_t n)
 	return n;
 }
 
-/* C1 controls (U+0080..U+009F) arrive as valid UTF-8 and still drive terminals. */
-static bool is_c1(const unsigned char *s, size_t len)
+/* Valid UTF-8 that is not shown but does something: C1 controls (U+0080..U+009F) drive terminals, marks of direction (U+202A..U+202E,
+ * U+2066..U+2069) let text read as another one, line separators (U+2028, U+2029) end a line, and U+FFFE and U+FFFF are no characters of XML. */
+static bool is_hidden(const unsigned char *s, size_t len)
 {
-	return len == 2 && s[0] == 0xc2 && s[1] < 0xa0;
+	if (len == 2)
+		return s[0] == 0xc2 && s[1] < 0xa0;
+	if (len != 3)
+		return false;
+	unsigned code = (s[0] & 0x0fu) << 12 | (s[1] & 0x3fu) << 6 | (s[2] & 0x3fu);
+	return (code >= 0x2028 && code <= 0x202e) || (code >= 0x2066 && code <= 0x2069) || code >= 0xfffe;
 }
 
 void rk_str_add_escaped(struct rk_str *s, const char *bytes, size_t n)
@@ -110,7 +116,7 @@ void rk_str_add_escaped(struct rk_str *s, const char *bytes, size_t n)
 		if (b[i] == '\n' || b[i] == '\t') {
 			rk_str_add(s, b[i] == '\n' ? "\\n" : "\\t");
 			i++;
-		} else if (!len || b[i] < 0x20 || b[i] == 0x7f || is_c1(b + i, len)) {
+		} else if (!len || b[i] < 0x20 || b[i] == 0x7f || is_hidden(b + i, len)) {
 			rk_str_addf(s, "\\x%02x", b[i]);
 			i++;
 		} else {

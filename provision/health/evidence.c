@@ -464,8 +464,16 @@ static int load_targets(const char *dir, struct rk_arena *arena, struct rk_targe
 	return rc;
 }
 
+static int64_t time_kept(const struct rk_jnode *manifest)
+{
+	const char *created = rk_jstr(rk_jget(manifest, "created"));
+	int64_t ms;
+
+	return created && !rk_time_parse(created, 0, &ms, NULL) ? ms : 0;
+}
+
 static int read_manifest(const char *path, const struct rk_json *json, struct rk_arena *arena, struct rk_target **ret, size_t *ret_n,
-			 struct rk_err *err)
+			 int64_t *ret_kept_ms, struct rk_err *err)
 {
 	struct rk_diags diags RK_CLEANUP_DIAGS = RK_DIAGS_INIT(path);
 	const struct rk_jnode *root = rk_json_root(json), *targets = rk_jget(root, "targets");
@@ -486,10 +494,11 @@ static int read_manifest(const char *path, const struct rk_json *json, struct rk
 			rk_diag_at(&diags, node, RK_AT_VALUE, "expected an object, found %s", rk_jtype_name(node->type));
 	}
 	*ret_n = n;
+	*ret_kept_ms = time_kept(root);
 	return rk_diags_result(&diags, err);
 }
 
-int rk_evidence_load(const char *dir, struct rk_arena *arena, struct rk_target **ret, size_t *ret_n, struct rk_err *err)
+int rk_evidence_load(const char *dir, struct rk_arena *arena, struct rk_target **ret, size_t *ret_n, int64_t *ret_kept_ms, struct rk_err *err)
 {
 	char *path RK_CLEANUP_FREE = rk_xasprintf("%s/manifest.json", dir), *text RK_CLEANUP_FREE = NULL;
 	struct rk_json *json RK_CLEANUP_JSON = NULL;
@@ -502,7 +511,7 @@ int rk_evidence_load(const char *dir, struct rk_arena *arena, struct rk_target *
 	if (!rc)
 		rc = rk_json_parse(path, text, len, &json, err);
 	if (!rc)
-		rc = read_manifest(path, json, arena, &targets, &n, err);
+		rc = read_manifest(path, json, arena, &targets, &n, ret_kept_ms, err);
 	if (!rc)
 		rc = load_targets(dir, arena, targets, n, err);
 	if (rc)

@@ -101,7 +101,7 @@ struct rk_report {
 	double energy_seconds, energy_kwh, mean_kw; /* the same over the time that was measured; kWh from energy counters only */
 	double facility_kw, pue;          /* of the site, when it names a meter and all of it was read; NAN else. Set by who writes the report */
 	const char *pue_unknown;          /* why it is not known, though the site names a meter, or NULL. Likewise */
-	int64_t started_ms;               /* unix */
+	int64_t started_ms;               /* unix, when it was asked; of a replay when the evidence was kept, 0: it does not say */
 	double seconds;
 	size_t targets;
 	const struct rk_target *target_list; /* what was judged; borrowed */
@@ -129,4 +129,5 @@ int rk_collect(struct rk_world *world, const struct rk_hprofile *profile, const 
 const char *rk_report_cordon(const struct rk_report *report, struct rk_arena *arena, const char **ret_checks);
 /* Evidence folders (CLI.md). */
 int rk_evidence_save(const char *dir, const struct rk_target *targets, size_t n, struct rk_err *err);
-int rk_evidence_load(const char *dir, struct rk_arena *arena, struct rk_target **ret, size_t *ret_n, struct rk_err *err);
+/* *ret_kept_ms: unix, when it was saved; 0: the manifest does not say. */
+int rk_evidence_load(const char *dir, struct rk_arena *arena, struct rk_target **ret, size_t *ret_n, int64_t *ret_kept_ms, struct rk_err *err);

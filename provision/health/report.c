@@ -8,6 +8,26 @@
 #include "inventory/base/map.h"
 #include "inventory/base/nodeset.h"
 
+void rk_report_markup(struct rk_str *out, const char *text)
+{
+	static const struct {
+		char c;
+		const char *name;
+	} rows[] = { { '&', "&amp;" }, { '<', "&lt;" }, { '>', "&gt;" }, { '"', "&quot;" }, { '\'', "&#39;" } };
+	struct rk_str plain RK_CLEANUP_STR = RK_STR_INIT;
+
+	rk_str_add_escaped(&plain, text ? text : "", text ? strlen(text) : 0);
+	for (const char *p = rk_str_text(&plain); *p; p++) {
+		size_t i = 0;
+		while (i < RK_ARRAY_SIZE(rows) && rows[i].c != *p)
+			i++;
+		if (i < RK_ARRAY_SIZE(rows))
+			rk_str_add(out, rows[i].name);
+		else
+			rk_str_addc(out, *p);
+	}
+}
+
 static void write_silence(struct rk_jw *w, const struct rk_check *check)
 {
 	char until[32];
@@ -123,7 +143,7 @@ const char *rk_report_trend_text(const struct rk_trend *t, struct rk_arena *aren
 void rk_report_json(struct rk_jw *w, const struct rk_report *r)
 {
 	char started[32];
-	const char *head[][2] = { { "verdict", r->verdict }, { "level", r->level }, { "profile", r->profile }, { "started", rk_time_iso(r->started_ms, started) } };
+	const char *head[][2] = { { "verdict", r->verdict }, { "level", r->level }, { "profile", r->profile }, { "started", r->started_ms ? rk_time_iso(r->started_ms, started) : NULL } };
 
 	rk_jw_object(w);
 	for (size_t i = 0; i < RK_ARRAY_SIZE(head); i++) {

@@ -21,6 +21,9 @@ void rk_report_junit(struct rk_str *out, const struct rk_report *report, const s
 /* Rows of text for a terminal: one line per rack, one sign per tray ('.' pass, 'w', '?', 'X' fail), with a legend. */
 void rk_report_map(struct rk_str *out, const struct rk_report *report);
 
+/* Text into HTML or XML: what markup means by a character, and what cannot be seen, is written out. NULL is nothing. */
+void rk_report_markup(struct rk_str *out, const char *text);
+
 /* Shared by the documents: the worst verdict of each target and where it stands. */
 struct rk_seat {
 	const struct rk_target *target;

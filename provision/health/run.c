@@ -76,16 +76,16 @@ int rk_validate(struct rk_world *world, const struct rk_validate_opts *opts, con
 int rk_validate_replay(const char *dir, const char *level, const char *profile, struct rk_arena *arena, struct rk_report *ret, struct rk_err *err)
 {
 	struct rk_hprofile *loaded RK_CLEANUP(rk_cleanup_hprofile) = NULL;
-	int64_t unix_ms = rk_clock_unix_ms(NULL), start = rk_clock_ms(NULL);
+	int64_t kept_ms, start = rk_clock_ms(NULL);
 	struct rk_target *targets;
 	size_t n;
 
 	int rc = rk_hprofile_load(profile ? profile : "gb300-acceptance", &loaded, err);
 	if (!rc)
-		rc = rk_evidence_load(dir, arena, &targets, &n, err);
+		rc = rk_evidence_load(dir, arena, &targets, &n, &kept_ms, err);
 	if (!rc)
 		rc = rk_judge(loaded, level ? level : "quick", targets, n, arena, ret, err);
 	if (!rc)
-		stamp(ret, unix_ms, start);
+		stamp(ret, kept_ms, start);
 	return rc;
 }

@@ -60,10 +60,11 @@ static void measure(const char *dir, int out)
 	struct rk_target *targets;
 	struct rk_report report;
 	struct rk_err err = RK_ERR_INIT;
+	int64_t kept_ms;
 	size_t n;
 	double start = bench_now();
 
-	if (rk_hprofile_load("gb300-acceptance", &profile, &err) || rk_evidence_load(dir, arena, &targets, &n, &err))
+	if (rk_hprofile_load("gb300-acceptance", &profile, &err) || rk_evidence_load(dir, arena, &targets, &n, &kept_ms, &err))
 		_exit(1);
 	m.load = bench_now() - start;
 	if (rk_judge(profile, "standard", targets, n, arena, &report, &err))

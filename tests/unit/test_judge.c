@@ -122,12 +122,13 @@ static void judge(struct rk_arena *arena, const struct rk_target *targets, size_
 	struct rk_err err = RK_ERR_INIT;
 	struct rk_hprofile *profile;
 	struct rk_target *loaded = NULL;
+	int64_t kept_ms;
 	size_t n_loaded = 0;
 
 	assert_non_null(mkdtemp(base));
 	int rc = rk_evidence_save(base, targets, n, &err);
 	if (!rc)
-		rc = rk_evidence_load(base, arena, &loaded, &n_loaded, &err);
+		rc = rk_evidence_load(base, arena, &loaded, &n_loaded, &kept_ms, &err);
 	nftw(base, remove_one, 16, FTW_DEPTH | FTW_PHYS);
 	if (rc)
 		fail_msg("evidence: %s", err.message);

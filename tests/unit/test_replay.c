@@ -12,6 +12,7 @@
 
 #include <cmocka.h>
 
+#include "inventory/base/clock.h"
 #include "inventory/base/file.h"
 #include "inventory/base/str.h"
 #include "provision/health/health.h"
@@ -413,6 +414,7 @@ static void a_folder_tells_what_was_put_into_it(void **state)
 	struct rk_target targets[VMS], *loaded = NULL;
 	struct rk_err err RK_CLEANUP_ERR = RK_ERR_INIT;
 	struct rk_report r;
+	int64_t kept_ms = 0, before_ms = rk_clock_unix_ms(NULL) / 1000 * 1000;
 	size_t n = 0;
 
 	(void)state;
@@ -422,12 +424,13 @@ static void a_folder_tells_what_was_put_into_it(void **state)
 	assert_non_null(mkdtemp(dir));
 	int rc = rk_evidence_save(dir, targets, VMS, &err);
 	if (!rc)
-		rc = rk_evidence_load(dir, arena, &loaded, &n, &err);
+		rc = rk_evidence_load(dir, arena, &loaded, &n, &kept_ms, &err);
 	assert_int_equal(rk_evidence_save(dir, targets, VMS, NULL), RK_CONFLICT); /* not over an older one */
 	nftw(dir, remove_one, 16, FTW_DEPTH | FTW_PHYS);
 	if (rc)
 		fail_msg("%s", err.message);
 	assert_int_equal(n, VMS);
+	assert_true(kept_ms >= before_ms && kept_ms <= rk_clock_unix_ms(NULL));
 	assert_string_equal(loaded[BAD].address, "10.77.0.2");
 	assert_string_equal(loaded[BAD].tray, "r01-t02");
 	assert_int_equal(loaded[BAD].expect.pkeys[0], 0x0055);

@@ -64,7 +64,7 @@ static void a_page_stands_alone_and_runs_nothing_that_hosts_say(void **state)
 	rk_report_html(&out, &report, &head);
 	assert_null(strstr(rk_str_text(&out), "<script"));
 	assert_null(strstr(rk_str_text(&out), "http"));
-	assert_non_null(strstr(rk_str_text(&out), "&lt;script&gt;alert(1)&lt;/script&gt;&amp;?&quot;&#39;"));
+	assert_non_null(strstr(rk_str_text(&out), "&lt;script&gt;alert(1)&lt;/script&gt;&amp;\\x01&quot;&#39;"));
 	assert_non_null(strstr(rk_str_text(&out), "prefers-color-scheme:dark"));
 	assert_non_null(strstr(rk_str_text(&out), "@media print"));
 	assert_non_null(strstr(rk_str_text(&out), "href=\"kept/a-02/\""));
@@ -83,16 +83,37 @@ static void a_finding_links_to_the_answers_behind_it(void **state)
 	assert_null(strstr(rk_str_text(&none), "<a href"));
 }
 
+/* "ev:1" would be a scheme of its own, and '#' the end of the path. */
+static void links_lead_into_any_folder(void **state)
+{
+	struct rk_str out RK_CLEANUP_STR = RK_STR_INIT;
+
+	(void)state;
+	rk_report_html(&out, &report, &(struct rk_report_head){ "cluster a", "../ev:2026-11-30 #1/\xc3\xa4" });
+	assert_non_null(strstr(rk_str_text(&out), "href=\"../ev%3A2026-11-30%20%231/%C3%A4/a-02/\""));
+}
+
+/* What is no character of XML, turns the direction of text or drives a terminal is written out. */
+static void hidden_characters_are_shown(void **state)
+{
+	static const char hostile[] = "\xc2\x9b\xe2\x80\xaegood\xef\xbf\xbf";
+	struct rk_str text RK_CLEANUP_STR = RK_STR_INIT;
+
+	(void)state;
+	rk_report_markup(&text, hostile);
+	rk_report_markup(&text, NULL);
+	assert_string_equal(rk_str_text(&text), "\\xc2\\x9b\\xe2\\x80\\xaegood\\xef\\xbf\\xbf");
+}
+
 static void junit_counts_each_target_once_per_check(void **state)
 {
 	struct rk_str out RK_CLEANUP_STR = RK_STR_INIT;
 
 	(void)state;
 	rk_report_junit(&out, &report, &head);
-	assert_non_null(strstr(rk_str_text(&out), "<testsuites name=\"cluster a\" tests=\"7\" failures=\"1\" errors=\"1\" skipped=\"1\""));
-	assert_non_null(strstr(rk_str_text(&out), "<testsuite name=\"r02\" tests=\"6\""));
-	assert_non_null(strstr(rk_str_text(&out), "found &lt;script&gt;alert(1)&lt;/script&gt;&amp;?&quot;'"));
-	assert_null(strstr(rk_str_text(&out), "\x01"));
+	assert_non_null(strstr(rk_str_text(&out), "<testsuites name=\"cluster a\" tests=\"7\" failures=\"1\" errors=\"1\" time=\"1.250\">"));
+	assert_non_null(strstr(rk_str_text(&out), "<testsuite name=\"r02\" tests=\"6\" failures=\"1\" errors=\"1\" time=\"1.250\" skipped=\"1\">"));
+	assert_non_null(strstr(rk_str_text(&out), "found &lt;script&gt;alert(1)&lt;/script&gt;&amp;\\x01&quot;&#39;"));
 }
 
 static void json_has_the_keys_scripts_rely_on(void **state)
@@ -246,6 +267,8 @@ int main(void)
 		cmocka_unit_test(the_map_leaves_out_trays_that_were_not_asked),
 		cmocka_unit_test(a_page_stands_alone_and_runs_nothing_that_hosts_say),
 		cmocka_unit_test(a_finding_links_to_the_answers_behind_it),
+		cmocka_unit_test(links_lead_into_any_folder),
+		cmocka_unit_test(hidden_characters_are_shown),
 		cmocka_unit_test(junit_counts_each_target_once_per_check),
 		cmocka_unit_test(json_has_the_keys_scripts_rely_on),
 		cmocka_unit_test(kept_validations_tell_new_from_old_and_what_comes_and_goes),

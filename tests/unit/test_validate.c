@@ -75,10 +75,36 @@ static void what_could_not_be_written_down_is_told(void **state)
 	}
 }
 
+/* Evidence of another cluster, or of some VMs, is not evidence of the cluster; and it is of the time when it was kept. */
+static void a_report_is_of_the_whole_cluster_and_of_its_time(void **state)
+{
+	char *line RK_CLEANUP_FREE = rk_xasprintf(
+		"cd %s && sed s/lab-a/lab-b/ \"$OLDPWD\"/tests/examples/cluster-lab.json >b.json && mkdir old && "
+		"sed s/2026-11-02T03:04:05Z/2025-01-02T03:04:05Z/ \"$OLDPWD\"/tests/evidence/two-faults/manifest.json >old/manifest.json", folder);
+	char *made RK_CLEANUP_FREE = output_of((const char *const[]){ "sh", "-c", line, NULL }), *option RK_CLEANUP_FREE = rk_xasprintf("-D d=%s", folder);
+	static const struct {
+		const char *words, *told;
+	} rows[] = {
+		{ "cluster create $d/b.json; validate cluster lab-b --save $d/b; report cluster lab-a --evidence $d/b --format json", "holds answers of others: lab-b-[01-04]" },
+		{ "validate vm lab-a-[01-02] --save $d/part; report cluster lab-a --evidence $d/part --format json", "holds no answers of some VMs: lab-a-[03-04]" },
+		{ "validate cluster lab-a --save $d/a; report cluster lab-a --evidence $d/a --format json", "\"verdict\": \"pass\"" },
+		{ "validate replay $d/old", "started  2025-01-02T03:04:05Z" },
+	};
+
+	(void)state;
+	assert_string_equal(made, "");
+	for (size_t i = 0; i < RK_ARRAY_SIZE(rows); i++) {
+		char *out RK_CLEANUP_FREE = twin(option, rows[i].words);
+		if (!strstr(out, rows[i].told))
+			fail_msg("row %zu: %s", i, out);
+	}
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(what_could_not_be_written_down_is_told),
+		cmocka_unit_test(a_report_is_of_the_whole_cluster_and_of_its_time),
+		cmocka_unit_test(what_could_not_be_written_down_is_told), /* leaves a fault behind */
 	};
 
 	return cmocka_run_group_tests(tests, make_twin, remove_twin);
