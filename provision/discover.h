@@ -95,7 +95,7 @@ void rk_discover_fold(const struct rk_discovery *discovery, struct rk_arena *are
  * changed (RK_CONFLICT names it): that is `tray replace`. */
 int rk_discover_apply(struct rk_world *world, const struct rk_discovery *discovery, size_t *ret_applied, struct rk_err *err);
 
-/* A command on a tray's host over SSH; the twin answers as the host would. */
+/* A command on a tray's host over SSH, which ends with its caller (rk_ssh_run_tied); the twin answers as the host would. */
 struct rk_host_conn;
 int rk_host_connect(struct rk_world *world, int tray, struct rk_host_conn **ret, struct rk_err *err);
 int rk_host_run(struct rk_host_conn *conn, const char *const *argv, struct rk_ssh_result *result, struct rk_err *err);

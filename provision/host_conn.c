@@ -40,7 +40,7 @@ int rk_host_connect(struct rk_world *world, int tray, struct rk_host_conn **ret,
 int rk_host_run(struct rk_host_conn *conn, const char *const *argv, struct rk_ssh_result *result, struct rk_err *err)
 {
 	if (conn->ssh)
-		return rk_ssh_run(conn->ssh, argv, NULL, 0, result, err);
+		return rk_ssh_run_tied(conn->ssh, argv, result, err);
 	return rk_sim_host_run(conn->world->sim, conn->world->site, conn->tray, argv, result, err);
 }
 

@@ -44,7 +44,7 @@ static void ask(void *ctx, size_t i)
 	int rc = rk_vm_connect(a->world, g->vm, 0, &conn, &err);
 
 	if (rc == 0)
-		rc = rk_vm_run(conn, argv, &result, &err);
+		rc = rk_vm_run_tied(conn, argv, &result, &err);
 	if (rc)
 		g->why = rk_xstrdup(err.message ? err.message : "no answer");
 	else if (result.status != 0)

@@ -39,6 +39,9 @@ int rk_ssh_open(const struct rk_ssh_target *target, const struct rk_ssh_limits *
 		struct rk_ssh **ret, struct rk_err *err);
 /* argv quoted and run by the remote shell; input may be NULL. A non-zero exit is 0 with result->status set. */
 int rk_ssh_run(struct rk_ssh *ssh, const char *const *argv, const char *input, size_t input_len, struct rk_ssh_result *result, struct rk_err *err);
+/* The same without input, for what only looks or measures: it ends with its caller. When it was cancelled or out of time, the connection was lost or we
+ * were killed, the host ends what the command started (SIGTERM, five seconds later SIGKILL), but for what made a session of its own. */
+int rk_ssh_run_tied(struct rk_ssh *ssh, const char *const *argv, struct rk_ssh_result *result, struct rk_err *err);
 /* What a driver may be given in place of SSH: another way to run a command on a target ("user@host:port"). Same results and classes. */
 struct rk_remote {
 	int (*run)(void *ctx, const char *target, const char *const *argv, const char *input, size_t input_len, struct rk_ssh_result *result,

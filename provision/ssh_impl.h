@@ -1,6 +1,6 @@
 /* What the files of the SSH transport share: ssh.c opens and closes, ssh_connect.c finds the host, ssh_hostkey.c decides whom to trust,
- * ssh_auth.c logs in, ssh_jump.c goes through other hosts, ssh_gate.c lets a few at a time into each, ssh_run.c runs commands. Sessions run
- * non-blocking; every phase has its own deadline, because a daemon that hangs answers TCP and nothing else. libssh's own configuration and
+ * ssh_auth.c logs in, ssh_jump.c goes through other hosts, ssh_gate.c lets a few at a time into each, ssh_run.c runs commands, ssh_tied.c
+ * ends them. Sessions run non-blocking; every phase has its own deadline, because a daemon that hangs answers TCP and nothing else. libssh's own configuration and
  * known_hosts reading is off: what is trusted is decided here. */
 #pragma once
 #include <stdint.h>
@@ -60,6 +60,10 @@ int rk_ssh_authenticate(struct rk_ssh *ssh, const struct rk_ssh_opening *open, s
 struct rk_ssh_gate;
 int rk_ssh_gate_enter(const char *name, int64_t until, const volatile int *cancel, struct rk_ssh_gate **ret, struct rk_err *err);
 void rk_ssh_gate_leave(struct rk_ssh_gate *gate);
+
+/* A command line (argv, quoted) becomes one that ends, with all that it started, when its channel is closed from our side. Its input is empty: the
+ * channel's is for the watcher. */
+void rk_ssh_tie(struct rk_str *command);
 
 /* What holds for all sessions of one rk_ssh_open. */
 struct rk_ssh_terms {

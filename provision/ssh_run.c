@@ -16,6 +16,7 @@ struct run {
 	struct ssh_channel_callbacks_struct callbacks;
 	const char *input;
 	size_t input_len, sent;
+	bool tied;                        /* the end of the input ends the command */
 	bool eof_sent, ended, moved;      /* moved: bytes went or came since the last look */
 	struct rk_ssh_result *result;
 	int64_t idle_until, command_until;
@@ -138,7 +139,7 @@ static void push_input(struct run *run)
 		run->sent += (size_t)rc;
 		run->moved = true;
 	}
-	if (!run->eof_sent) {
+	if (!run->eof_sent && !run->tied) {
 		ssh_channel_send_eof(run->channel);
 		run->eof_sent = true;
 	}
@@ -177,7 +178,8 @@ static int run_command(struct run *run, const char *command, struct rk_err *err)
 	    (rc = run_request(run, ssh_channel_request_exec, command, "command", err)) != 0)
 		return rc;
 	rc = run_loop(run, err);
-	if (rc != 0 && !run->ssh->broken)
+	/* The watcher of a tied one does it, and must find it running. */
+	if (rc != 0 && !run->ssh->broken && !run->tied)
 		ssh_channel_request_send_signal(run->channel, "TERM");
 	return rc;
 }
@@ -192,14 +194,15 @@ static void trace_result(struct rk_ssh *ssh, const struct rk_ssh_result *result,
 	rk_trace_add(ssh->trace, "ssh", ssh->name, text);
 }
 
-int rk_ssh_run(struct rk_ssh *ssh, const char *const *argv, const char *input, size_t input_len, struct rk_ssh_result *result, struct rk_err *err)
+static int run_argv(struct run *run, const char *const *argv, struct rk_err *err)
 {
 	struct rk_str command RK_CLEANUP_STR = RK_STR_INIT;
+	struct rk_ssh *ssh = run->ssh;
 	int64_t now = rk_clock_ms(NULL);
-	struct run run = { .ssh = ssh, .input = input, .input_len = input_len, .result = result,
-			   .idle_until = now + ssh->limits.idle_ms, .command_until = now + ssh->limits.command_ms };
 
-	*result = (struct rk_ssh_result){ RK_STR_INIT, RK_STR_INIT, -1, NULL, false };
+	*run->result = (struct rk_ssh_result){ RK_STR_INIT, RK_STR_INIT, -1, NULL, false };
+	run->idle_until = now + ssh->limits.idle_ms;
+	run->command_until = now + ssh->limits.command_ms;
 	if (ssh->broken)
 		return rk_err_set(err, RK_UNREACHABLE, "ssh %s: the connection was lost before", ssh->name);
 	for (size_t i = 0; argv[i]; i++) {
@@ -210,10 +213,26 @@ int rk_ssh_run(struct rk_ssh *ssh, const char *const *argv, const char *input, s
 	if (command.len > COMMAND_MAX)
 		return rk_err_set(err, RK_INVALID, "ssh %s: a command line of %zu bytes is too long", ssh->name, command.len);
 	rk_trace_add(ssh->trace, "ssh", ssh->name, rk_str_text(&command));
-	int rc = run_command(&run, rk_str_text(&command), err);
-	run_end(&run);
-	trace_result(ssh, result, rc);
+	if (run->tied)
+		rk_ssh_tie(&command);
+	int rc = run_command(run, rk_str_text(&command), err);
+	run_end(run);
+	trace_result(ssh, run->result, rc);
 	return rc;
+}
+
+int rk_ssh_run(struct rk_ssh *ssh, const char *const *argv, const char *input, size_t input_len, struct rk_ssh_result *result, struct rk_err *err)
+{
+	struct run run = { .ssh = ssh, .input = input, .input_len = input_len, .result = result };
+
+	return run_argv(&run, argv, err);
+}
+
+int rk_ssh_run_tied(struct rk_ssh *ssh, const char *const *argv, struct rk_ssh_result *result, struct rk_err *err)
+{
+	struct run run = { .ssh = ssh, .tied = true, .result = result };
+
+	return run_argv(&run, argv, err);
 }
 
 void rk_ssh_limit(struct rk_ssh *ssh, int idle_ms, int command_ms)

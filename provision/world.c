@@ -150,6 +150,11 @@ int rk_vm_run(struct rk_vm_conn *conn, const char *const *argv, struct rk_ssh_re
 	return rk_ssh_run(conn->ssh, argv, NULL, 0, result, err);
 }
 
+int rk_vm_run_tied(struct rk_vm_conn *conn, const char *const *argv, struct rk_ssh_result *result, struct rk_err *err)
+{
+	return conn->sim ? rk_vm_run(conn, argv, result, err) : rk_ssh_run_tied(conn->ssh, argv, result, err);
+}
+
 void rk_vm_limit(struct rk_vm_conn *conn, int idle_ms, int command_ms)
 {
 	if (conn->ssh)

@@ -40,5 +40,7 @@ struct rk_vm_conn;
 int rk_vm_connect(struct rk_world *world, int vm, int total_ms, struct rk_vm_conn **ret, struct rk_err *err);
 /* The next commands may be silent and last that long (ms); for measurements that take minutes. */
 void rk_vm_limit(struct rk_vm_conn *conn, int idle_ms, int command_ms);
+/* As rk_ssh_run_tied: for what only looks or measures, and for a user's own commands. */
+int rk_vm_run_tied(struct rk_vm_conn *conn, const char *const *argv, struct rk_ssh_result *result, struct rk_err *err);
 int rk_vm_run(struct rk_vm_conn *conn, const char *const *argv, struct rk_ssh_result *result, struct rk_err *err);
 void rk_vm_close(struct rk_vm_conn *conn);

@@ -154,7 +154,8 @@ static const struct rk_command rows[] = {
 	  .columns = RK_COLUMNS({ "vm", RK_COL_TEXT }, { "status", RK_COL_NUMBER }, { "signal", RK_COL_TEXT }, { "stdout", RK_COL_TEXT }, { "stderr", RK_COL_TEXT },
 				{ "truncated", RK_COL_BOOL }, { "error", RK_COL_TEXT }),
 	  .description = "Equal answers are shown once with the VMs that gave them, the worst first: VMs that could not be asked, then those where the command failed. "
-			 "^C ends at once and shows what is there. The code is that of the VMs when all agree, else 3.",
+			 "The command has no input. ^C ends at once and shows what is there; a command ends with racksh and with --timeout, but for what made a "
+			 "session of its own (setsid). The code is that of the VMs when all agree, else 3.",
 	  .run = rk_cmd_vm_exec },
 };
 RK_NOUN(vm, "virtual machines", NULL, rows);

@@ -24,7 +24,7 @@ static void exec_one(void *ctx, size_t i)
 
 	a->rc = rk_vm_connect(x->call->world, x->vms[i], 0, &conn, &a->err);
 	if (!a->rc)
-		a->rc = rk_vm_run(conn, x->argv, &a->result, &a->err);
+		a->rc = rk_vm_run_tied(conn, x->argv, &a->result, &a->err);
 	if (!a->rc && a->result.status)
 		a->rc = RK_FAILED;
 	rk_vm_close(conn);

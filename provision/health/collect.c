@@ -173,7 +173,7 @@ static int ask_vm(const struct plan *p, struct rk_vm_conn *conn, struct rk_arena
 	const char *argv[] = { "sh", "-c", rk_str_text(&p->script), NULL };
 	struct rk_ssh_result result = { .status = -1 };
 	rk_vm_limit(conn, (p->longest + SLACK) * 1000, p->total_ms);
-	int rc = rk_vm_run(conn, argv, &result, err);
+	int rc = rk_vm_run_tied(conn, argv, &result, err);
 
 	/* Even when the session broke, what came before counts. */
 	if (!rc || result.out.len)

@@ -58,7 +58,7 @@ static const char *command(struct rk_arena *arena, int rail, const char *server)
 
 	if (!server)
 		return rk_arena_printf(arena, "%stimeout %d %s >/dev/null", set, SERVER_SECONDS, tool);
-	return rk_arena_printf(arena, "%sf=$(mktemp) || exit 1; for i in 1 2 3 4 5 6; do timeout %d %s --out_json --out_json_file=\"$f\" %s >&2; rc=$?; "
+	return rk_arena_printf(arena, "%sf=$(mktemp) || exit 1; trap 'rm -f \"$f\"; exit 143' TERM; for i in 1 2 3 4 5 6; do timeout %d %s --out_json --out_json_file=\"$f\" %s >&2; rc=$?; "
 				      "[ $rc = 1 ] || break; sleep 1; done; cat \"$f\"; rm -f \"$f\"; exit $rc", set, CLIENT_SECONDS, tool, server);
 }
 
@@ -70,7 +70,7 @@ int rk_measure_on(struct rk_world *world, int vm, const char *text, int seconds,
 
 	if (!rc) {
 		rk_vm_limit(conn, seconds * 1000, seconds * 1000);
-		rc = rk_vm_run(conn, argv, result, err);
+		rc = rk_vm_run_tied(conn, argv, result, err);
 	}
 	rk_vm_close(conn);
 	return rc;

@@ -11,6 +11,7 @@
 
 #include "provision/health/collect.h"
 #include "tests/contract/twin.h"
+#include "tests/unit/remote.h"
 #include "tests/unit/sshd.h"
 
 static struct sshd server;
@@ -192,17 +193,42 @@ static void the_time_of_a_target_ends_one_that_goes_on_and_on(void **state)
 	twin_close(&t);
 }
 
+/* A second probe that says where it is and never ends, in a process of its own. */
+static char *pids_path(void)
+{
+	return rk_xasprintf("%s/pids", server.dir);
+}
+
+static void probe_that_hangs(void)
+{
+	char *path RK_CLEANUP_FREE = pids_path();
+	char *script RK_CLEANUP_FREE = rk_xasprintf("[ \"$2\" != -s ] && { echo first; exit 0; }\nprintf 'half an ans'\nsleep 1000 & echo $$ $! >>%s; wait", path);
+
+	unlink(path);
+	tool("nvidia-smi", script);
+}
+
+enum { HANGING = 4 };
+
 /* Sets the flag as soon as both hosts are in the middle of their second probe. */
 static void *interrupt(void *arg)
 {
-	char *one RK_CLEANUP_FREE = rk_xasprintf("%s/reached", server.dir), *two RK_CLEANUP_FREE = rk_xasprintf("%s/reached.2", server.dir);
+	char *path RK_CLEANUP_FREE = pids_path();
+	int pids[HANGING];
 
-	while (access(one, F_OK) != 0 || access(two, F_OK) != 0)
-		sched_yield();
+	remote_begun(path, pids, HANGING);
 	*(volatile int *)arg = 1;
-	unlink(one);
-	unlink(two);
 	return NULL;
+}
+
+static void hosts_are_left_alone(void)
+{
+	char *path RK_CLEANUP_FREE = pids_path();
+	int pids[HANGING];
+
+	remote_begun(path, pids, HANGING);
+	assert_true(remote_gone(pids, HANGING));
+	unlink(path);
 }
 
 static void cancel_in_the_middle_keeps_the_probes_that_had_ended(void **state)
@@ -213,9 +239,7 @@ static void cancel_in_the_middle_keeps_the_probes_that_had_ended(void **state)
 	(void)state;
 	if (!server.up)
 		skip();
-	char *script RK_CLEANUP_FREE = rk_xasprintf("[ \"$2\" != -s ] && { echo first; exit 0; }\nprintf 'half an ans'\n"
-						    "sleep 1; ln \"$0\" %s/reached 2>/dev/null || ln \"$0\" %s/reached.2\nwhile [ -e \"$0\" ]; do sleep 0.2; done", server.dir, server.dir);
-	tool("nvidia-smi", script);
+	probe_that_hangs();
 	struct rk_sim *sim = open_real(&t);
 	assert_int_equal(pthread_create(&thread, NULL, interrupt, (void *)&t.cancel), 0);
 	struct rk_target *targets = collected(&t, 0);
@@ -230,7 +254,30 @@ static void cancel_in_the_middle_keeps_the_probes_that_had_ended(void **state)
 		assert_string_equal(xid->status, "timeout");
 		assert_non_null(strstr(xid->err, "the session ended before this probe"));
 	}
+	hosts_are_left_alone();
 	t.cancel = 0;
+	t.world.sim = sim;
+	twin_close(&t);
+}
+
+static void a_killed_caller_leaves_nothing_on_the_hosts(void **state)
+{
+	char *path RK_CLEANUP_FREE = pids_path();
+	int pids[HANGING];
+	struct twin t;
+
+	(void)state;
+	if (!server.up)
+		skip();
+	probe_that_hangs();
+	struct rk_sim *sim = open_real(&t);
+	pid_t caller = fork();
+	if (caller == 0)
+		_exit(collected(&t, 0) ? 0 : 1);
+	remote_begun(path, pids, HANGING);
+	kill(caller, SIGKILL);
+	waitpid(caller, NULL, 0);
+	hosts_are_left_alone();
 	t.world.sim = sim;
 	twin_close(&t);
 }
@@ -243,6 +290,7 @@ int main(void)
 		cmocka_unit_test(cancel_ends_it_at_once_with_a_reason_for_each),
 		cmocka_unit_test(the_time_of_a_target_ends_one_that_goes_on_and_on),
 		cmocka_unit_test(cancel_in_the_middle_keeps_the_probes_that_had_ended),
+		cmocka_unit_test(a_killed_caller_leaves_nothing_on_the_hosts),
 	};
 
 	return cmocka_run_group_tests(tests, start, stop);
