@@ -2,7 +2,6 @@
 
 #include "provision/discover.h"
 #include "provision/steps.h"
-#include "vmspec/xmltree.h"
 
 /* Are the functions that a domain passes through on the tray at all? Better asked before a switch is touched than at the start of the guest. */
 
@@ -109,17 +108,15 @@ static struct passed *passed_through(rk_xnode *devices, struct rk_arena *arena, 
 	return list;
 }
 
-int rk_check_hostdevs(struct rk_world *world, struct rk_step *step, const struct rk_vm_job *j, const char *domain_xml, struct rk_err *err)
+int rk_check_hostdevs(struct rk_world *world, struct rk_step *step, const struct rk_vm_job *j, rk_xnode *root, struct rk_err *err)
 {
-	rk_xml *doc RK_CLEANUP_XML = NULL;
 	struct rk_seen_device *list;
 	size_t found, n;
-	int rc = rk_xml_parse("the domain", domain_xml, &doc, err);
-	const struct passed *passed = rc ? NULL : passed_through(rk_xchild(rk_xroot(doc), "devices"), step->arena, &n);
+	const struct passed *passed = passed_through(rk_xchild(root, "devices"), step->arena, &n);
 
-	if (rc || !n)
-		return rc;
-	rc = read_devices(world, j->tray, step->arena, &list, &found, err);
+	if (!n)
+		return 0;
+	int rc = read_devices(world, j->tray, step->arena, &list, &found, err);
 	/* A libvirt without that driver: the start of the guest will tell. */
 	if (rc || !list)
 		return rc;

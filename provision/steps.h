@@ -1,6 +1,7 @@
 /* What the step files share: reading params, waiting for a state, finding the VM a step is about. */
 #pragma once
 #include "provision/op.h"
+#include "vmspec/xmltree.h"
 
 extern const struct rk_step_kind rk_vm_steps[], rk_power_steps[], rk_guest_steps[], rk_imex_steps[], rk_seal_steps[], rk_nvl_steps[], rk_ib_steps[], rk_service_steps[], rk_tray_steps[], rk_stray_steps[], rk_return_steps[]; /* end with name == NULL */
 
@@ -40,8 +41,8 @@ int rk_vm_job(struct rk_world *world, struct rk_step *step, struct rk_vm_job *re
 /* With size, image and spec, or RK_NOT_FOUND: what a VM is made from. One on its way out needs none of it. */
 int rk_vm_job_to_make(struct rk_world *world, struct rk_step *step, struct rk_vm_job *ret, struct rk_err *err);
 int rk_vm_job_domain(struct rk_world *world, struct rk_step *step, struct rk_vm_job *ret, struct rk_hv_domain *domain, struct rk_err *err);
-/* RK_INVALID naming a function that the domain passes through and the tray does not have (preflight_devices.c). */
-int rk_check_hostdevs(struct rk_world *world, struct rk_step *step, const struct rk_vm_job *j, const char *domain_xml, struct rk_err *err);
+/* root: of a domain. RK_INVALID naming a function that it passes through and the tray does not have (preflight_devices.c). */
+int rk_check_hostdevs(struct rk_world *world, struct rk_step *step, const struct rk_vm_job *j, rk_xnode *root, struct rk_err *err);
 /* *ret: which GPU or HCA of the store the tray does not have now ("no PCI function ..."), NULL when all are there or nobody can tell. */
 int rk_tray_lacks(struct rk_world *world, int tray, struct rk_arena *arena, const char **ret, struct rk_err *err);
 /* Why a person or racksh took it out of service; NULL: nobody did. */

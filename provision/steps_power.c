@@ -267,9 +267,13 @@ static int see_devices(struct rk_world *world, struct rk_step *step, struct rk_e
 {
 	struct rk_vm_job j;
 	struct rk_hv_domain domain;
+	rk_xml *doc RK_CLEANUP_XML = NULL;
 	int rc = rk_vm_job_domain(world, step, &j, &domain, err);
 
-	return rc || !domain.exists || !domain.xml ? rc : rk_check_hostdevs(world, step, &j, domain.xml, err);
+	if (rc || !domain.exists || !domain.xml)
+		return rc;
+	rc = rk_xml_parse("the domain", domain.xml, &doc, err);
+	return rc ? rc : rk_check_hostdevs(world, step, &j, rk_xroot(doc), err);
 }
 
 static bool ran(const struct rk_step *step)

@@ -54,14 +54,15 @@ static int split_volume(struct rk_step *step, const char *volume, const char **r
 	return 0;
 }
 
-static void vm_input(const struct rk_site *site, const struct rk_vm_job *j, struct rk_vm_input *ret)
+static void vm_input(const struct rk_world *world, const struct rk_vm_job *j, struct rk_vm_input *ret)
 {
+	const struct rk_site *site = world->site;
 	const struct rk_cluster *c = j->cluster;
 
 	*ret = (struct rk_vm_input){
 		.site = site, .size = j->size, .image = j->image, .tray = j->tray, .vm = j->host_name, .cluster = c->name,
 		.tenant = site->tenants[c->tenant].name, .uuid = j->vm->uuid, .mac = j->vm->mac, .address = j->vm->address,
-		.ssh_port = j->vm->ssh_port, .generation = j->vm->generation, .pkey = c->ib >= 0 ? site->ib_partitions[c->ib].pkey : 0,
+		.ssh_port = j->vm->ssh_port, .generation = j->vm->generation, .pkey = c->ib >= 0 ? site->ib_partitions[c->ib].pkey : 0, .memo = world->memo,
 	};
 	for (int i = c->first_nvl; i < c->first_nvl + c->n_nvl; i++)
 		if (site->nvl_partitions[i].rack == site->trays[j->tray].rack)
@@ -71,15 +72,15 @@ static void vm_input(const struct rk_site *site, const struct rk_vm_job *j, stru
 /* Before any switch is touched: what this host cannot express is refused here. A host that is not what the site file says is noted. */
 static int check_expressible(struct rk_world *world, struct rk_step *step, const struct rk_vm_job *j, const struct rk_hostcaps *caps, struct rk_err *err)
 {
-	struct rk_str xml RK_CLEANUP_STR = RK_STR_INIT;
+	rk_xml *xml RK_CLEANUP_XML = NULL;
 	struct rk_hostcaps declared;
 	struct rk_vm_input in;
 
 	if (rk_hostcaps_declared(world->site, &declared))
 		step->note = rk_hostcaps_difference(&declared, caps, step->arena);
-	vm_input(world->site, j, &in);
-	int rc = rk_domain_xml(&in, caps, &xml, NULL, err);
-	return rc ? rc : rk_check_hostdevs(world, step, j, rk_str_text(&xml), err);
+	vm_input(world, j, &in);
+	int rc = rk_domain_tree(&in, caps, &xml, NULL, err);
+	return rc ? rc : rk_check_hostdevs(world, step, j, rk_xroot(xml), err);
 }
 
 /* The image is there, and no disk that somebody else has written to would be taken for a new one. */
@@ -226,7 +227,7 @@ static int render(struct rk_world *world, struct rk_step *step, const struct rk_
 	struct rk_vm_input in;
 	int rc = world->hv->ops->probe(world->hv, j->tray, step->arena, &caps, err);
 
-	vm_input(site, j, &in);
+	vm_input(world, j, &in);
 	if (!rc)
 		rc = world->hv->ops->volume_get(world->hv, j->tray, site->pool, j->os, step->arena, &os, err);
 	if (!rc)

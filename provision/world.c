@@ -23,6 +23,8 @@ int rk_world_drivers(struct rk_world *world, struct rk_err *err)
 	int rc = 0;
 
 	world->env.site = world->site;
+	if (!world->memo)
+		world->memo = rk_domain_memo_new();
 	if (!world->hv)
 		rc = world->sim ? rk_sim_hv(world->sim, &world->env, &world->hv, err) : rk_hv_libvirt(&world->env, &world->hv, err);
 	if (rc == 0 && !world->nvl)
@@ -72,6 +74,8 @@ int rk_world_refresh(struct rk_world *world, struct rk_err *err)
 void rk_world_close(struct rk_world *world)
 {
 	close_drivers(world);
+	rk_domain_memo_free(world->memo);
+	world->memo = NULL;
 	if (world->sim)
 		rk_sim_close(world->sim);
 	world->sim = NULL;

@@ -12,6 +12,7 @@ struct rk_world {
 	struct rk_hv *hv;                 /* opened when first needed by rk_world_drivers */
 	struct rk_nvl *nvl;
 	struct rk_ib *ib;
+	struct rk_domain_memo *memo;      /* what domains have in common; opened with the drivers */
 	struct rk_driver_env env;         /* env.site is kept equal to site */
 	struct rk_sim *sim;               /* the twin, or NULL: real systems */
 	int jobs;                         /* parallel work */

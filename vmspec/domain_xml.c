@@ -159,7 +159,19 @@ static int check(const struct rk_vm_input *in, const struct rk_hostcaps *caps, s
 	return rk_hostcaps_check_variant(caps, in->size, err);
 }
 
-int rk_domain_xml(const struct rk_vm_input *in, const struct rk_hostcaps *caps, struct rk_str *ret_xml, struct rk_str *notes, struct rk_err *err)
+static int fill(struct rk_domain *d, struct rk_err *err)
+{
+	rk_xattr(d->root, "type", "%s", d->caps->kvm ? "kvm" : "qemu");
+	rk_xt(d->root, "name", rk_vm_domain_name(d->arena, d->in->vm));
+	rk_xt(d->root, "uuid", d->in->uuid);
+	metadata(d);
+	if (d->in->size->passthrough)
+		return rk_domain_full(d, err);
+	lab_form(d);
+	return 0;
+}
+
+int rk_domain_tree(const struct rk_vm_input *in, const struct rk_hostcaps *caps, rk_xml **ret, struct rk_str *notes, struct rk_err *err)
 {
 	struct rk_arena *arena RK_CLEANUP_ARENA = rk_arena_new();
 	rk_xml *xml RK_CLEANUP_XML = rk_xml_new("domain");
@@ -168,15 +180,18 @@ int rk_domain_xml(const struct rk_vm_input *in, const struct rk_hostcaps *caps, 
 	};
 	int rc = check(in, caps, err);
 
-	if (rc)
-		return rc;
-	rk_xattr(d.root, "type", "%s", caps->kvm ? "kvm" : "qemu");
-	rk_xt(d.root, "name", rk_vm_domain_name(arena, in->vm));
-	rk_xt(d.root, "uuid", in->uuid);
-	metadata(&d);
-	if (in->size->passthrough)
-		rc = rk_domain_full(&d, err);
-	else
-		lab_form(&d);
+	if (!rc)
+		rc = fill(&d, err);
+	if (!rc)
+		rc = rk_xml_sound(xml, err);
+	*ret = rc ? NULL : rk_steal(&xml);
+	return rc;
+}
+
+int rk_domain_xml(const struct rk_vm_input *in, const struct rk_hostcaps *caps, struct rk_str *ret_xml, struct rk_str *notes, struct rk_err *err)
+{
+	rk_xml *xml RK_CLEANUP_XML = NULL;
+	int rc = rk_domain_tree(in, caps, &xml, notes, err);
+
 	return rc ? rc : rk_xml_write(xml, ret_xml, err);
 }

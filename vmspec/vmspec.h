@@ -7,6 +7,7 @@
 #include "inventory/base/mem.h"
 #include "inventory/base/str.h"
 #include "inventory/model.h"
+#include "vmspec/xmltree.h"
 
 /* A VM size (vmspec/sizes/NAME.json, or "sizes" of the site file). A tray holds one VM: what a smaller size leaves stays idle. */
 struct rk_size {
@@ -130,6 +131,8 @@ const char *rk_vm_mac(struct rk_arena *arena, const char *uuid);
 /* Domain XML through libxml2. Not expressible on caps: RK_INVALID naming element, version that has it, version found.
  * Values that were never confirmed on the tray go to notes (one per line) when notes is not NULL. */
 int rk_domain_xml(const struct rk_vm_input *in, const struct rk_hostcaps *caps, struct rk_str *ret_xml, struct rk_str *notes, struct rk_err *err);
+/* The same as a tree (vmspec/xmltree.h) that nobody writes: what is to be known of a domain before it is defined. Parts from the memo are raw. */
+int rk_domain_tree(const struct rk_vm_input *in, const struct rk_hostcaps *caps, rk_xml **ret, struct rk_str *notes, struct rk_err *err);
 /* Compares the XML that was defined with what the host kept: RK_FAILED naming every element that matters and was dropped or changed. */
 int rk_domain_xml_compare(const char *wanted, const char *kept, struct rk_err *err);
 /* Owner in our metadata namespace: false when the domain is not ours. In the arena. */

@@ -164,10 +164,17 @@ void rk_xns(rk_xnode *node, const char *prefix, const char *uri)
 		xmlSetNs(node, ns);
 }
 
+int rk_xml_sound(const rk_xml *xml, struct rk_err *err)
+{
+	return xml->_private ? rk_err_set(err, RK_INVALID, "a name, path or kernel command line holds bytes that XML cannot carry") : 0;
+}
+
 int rk_xml_write(rk_xml *xml, struct rk_str *out, struct rk_err *err)
 {
-	if (xml->_private)
-		return rk_err_set(err, RK_INVALID, "a name, path or kernel command line holds bytes that XML cannot carry");
+	int rc = rk_xml_sound(xml, err);
+
+	if (rc)
+		return rc;
 	xmlBuffer *buffer = xmlBufferCreateSize(128 * 1024);
 	if (!buffer || xmlNodeDump(buffer, xml, xmlDocGetRootElement(xml), 0, 1) < 0)
 		abort();

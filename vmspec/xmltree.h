@@ -36,7 +36,9 @@ void rk_xinner(rk_xnode *node, int level, struct rk_str *out);
 void rk_xraw(rk_xnode *node, const char *text);
 /* Takes out every element of that local name below node, or with "@name" every attribute of that name. */
 void rk_xdrop(rk_xnode *node, const char *name);
-/* Appends the indented text without a declaration. RK_INVALID when a text held bytes that XML cannot carry. */
+/* RK_INVALID when a text held bytes that XML cannot carry. */
+int rk_xml_sound(const rk_xml *xml, struct rk_err *err);
+/* Appends the indented text without a declaration, of a sound one. */
 int rk_xml_write(rk_xml *xml, struct rk_str *out, struct rk_err *err);
 
 /* Reading by local name; NULL is "absent" everywhere. Texts are copied to the arena. */
