@@ -177,6 +177,44 @@ static char *field_until(const char **at, const char *stop)
 	return text;
 }
 
+/* Words that change the twin itself. */
+static const struct {
+	const char *(*word)(size_t i);
+	int (*make)(struct rk_sim *sim, const char *what, const char *target, int *ret, struct rk_err *err);
+} changes[] = { { rk_sim_change_word, rk_sim_change }, { rk_sim_coolant_word, rk_sim_change_coolant }, { rk_sim_plant_word, rk_sim_plant } };
+
+const char *rk_sim_fault_word(size_t i)
+{
+	for (size_t k = 0; k < RK_ARRAY_SIZE(changes); k++) {
+		size_t n = 0;
+		while (changes[k].word(n))
+			n++;
+		if (i < n)
+			return changes[k].word(i);
+		i -= n;
+	}
+	return NULL;
+}
+
+static int no_fault(const char *text, const char *call, struct rk_err *err)
+{
+	enum { WORDS_MAX = 64 };
+	const char *words[WORDS_MAX];
+	size_t n = 0;
+
+	while (n < WORDS_MAX && (words[n] = rk_sim_fault_word(n)) != NULL)
+		n++;
+	rk_err_set(err, RK_INVALID, "\"%s\" is no fault of the twin", text);
+	const char *near = rk_near_name(call, words, n);
+	if (rk_streq(near, call))
+		rk_err_hint(err, "say where: %s@...: racksh-fabric(7)", call);
+	else if (near)
+		rk_err_hint(err, "did you mean \"%s\"?", near);
+	else
+		rk_err_hint(err, "PLANE.CALL[@TARGET][#N]=fail|hang|lie|lost|crash|kill[:MESSAGE], hv.define...=drop:ELEMENT, call#K=..., gpu-leave@TRAY/INDEX, link-down@TRAY/RAIL and others: racksh-fabric(7)");
+	return RK_INVALID;
+}
+
 static int add_one(struct rk_sim *sim, const char *text, struct rk_err *err)
 {
 	const char *at = text;
@@ -185,11 +223,11 @@ static int add_one(struct rk_sim *sim, const char *text, struct rk_err *err)
 
 	if (*at == '@' && at++)
 		f.target = field_until(&at, "#=");
-	int changed = 0, rc = f.target && !*at ? rk_sim_change(sim, f.call, f.target, &changed, err) : 0;
-	if (!rc && !changed && f.target && !*at)
-		rc = rk_sim_change_coolant(sim, f.call, f.target, &changed, err);
-	if (!rc && !changed && f.target && !*at)
-		rc = rk_sim_plant(sim, f.call, f.target, &changed, err);
+	int changed = 0, rc = 0;
+	for (size_t i = 0; i < RK_ARRAY_SIZE(changes) && !rc && !changed && f.target && !*at; i++)
+		rc = changes[i].make(sim, f.call, f.target, &changed, err);
+	if (rc == RK_INVALID)
+		rk_err_hint(err, "what \"%s\" takes: racksh-fabric(7)", f.call);
 	if (rc || changed) {
 		free(f.call);
 		free(f.target);
@@ -203,11 +241,10 @@ static int add_one(struct rk_sim *sim, const char *text, struct rk_err *err)
 			mode = i;
 	bool aimless = mode == RK_SIM_DROP && (strcmp(f.call, "hv.define") != 0 || *at != ':' || !at[1]);
 	if (!mode || aimless || f.nth < 0 || !*f.call) {
+		rc = no_fault(text, f.call, err);
 		free(f.call);
 		free(f.target);
-		rk_err_set(err, RK_INVALID, "\"%s\" is no fault of the twin", text);
-		rk_err_hint(err, "PLANE.CALL[@TARGET][#N]=fail|hang|lie|lost|crash|kill[:MESSAGE], hv.define...=drop:ELEMENT, call#K=..., gpu-leave@TRAY/INDEX, link-down@TRAY/RAIL and others: racksh-fabric(7)");
-		return RK_INVALID;
+		return rc;
 	}
 	f.mode = (enum rk_sim_mode)mode;
 	f.message = *at == ':' ? rk_xstrdup(at + 1) : NULL;

@@ -33,6 +33,8 @@ int rk_sim_host_run(struct rk_sim *sim, const struct rk_site *site, int tray, co
  * "trays-exchanged@TRAY+TRAY", "cables-crossed@TRAY+TRAY/RAIL" change the twin itself. Several with ','.
  * crash: this process dies like from kill -9 as soon as the call took effect; kill: before it did. */
 int rk_sim_fault_add(struct rk_sim *sim, const char *spec, struct rk_err *err);
+/* The i-th word that changes the twin itself ("gpu-leave"); NULL after the last. */
+const char *rk_sim_fault_word(size_t i);
 void rk_sim_fault_clear(struct rk_sim *sim); /* no call fails any more; what faults changed stays */
 /* Number of driver calls made so far (fault sweeps). */
 long rk_sim_calls(const struct rk_sim *sim);

@@ -141,13 +141,18 @@ int rk_sim_bmc(struct rk_sim *sim, const struct rk_driver_env *env, struct rk_bm
 	return 0;
 }
 
+const char *rk_sim_coolant_word(size_t i)
+{
+	return i == 0 ? "coolant" : NULL;
+}
+
 int rk_sim_change_coolant(struct rk_sim *sim, const char *what, const char *target, int *ret, struct rk_err *err)
 {
 	char rack[64], rest;
 	double supply, flow;
 	struct rk_sim_call call;
 
-	*ret = strcmp(what, "coolant") == 0;
+	*ret = strcmp(what, rk_sim_coolant_word(0)) == 0;
 	if (!*ret)
 		return 0;
 	if (sscanf(target, "%63[^/]/%lf/%lf%c", rack, &supply, &flow, &rest) != 3 || rk_find_rack(sim->site, rack) < 0 || !(supply > 0 && supply < 100) ||

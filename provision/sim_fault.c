@@ -227,6 +227,11 @@ static const struct word {
 	{ "port-clean", false, false, 0, 0, keys_key, no_value },
 };
 
+const char *rk_sim_change_word(size_t i)
+{
+	return i < RK_ARRAY_SIZE(words) ? words[i].name : NULL;
+}
+
 static const struct word *find_word(const char *what)
 {
 	for (size_t i = 0; i < RK_ARRAY_SIZE(words); i++)

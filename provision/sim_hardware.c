@@ -127,22 +127,31 @@ static const struct {
 	{ "gpu-missing", OF_GPU, lose_gpu },	  { "cables-crossed", OF_TWO | OF_PORT, cross_cables },
 };
 
+const char *rk_sim_plant_word(size_t i)
+{
+	return i < RK_ARRAY_SIZE(plants) ? plants[i].word : NULL;
+}
+
 static bool parse_target(const struct rk_site *site, const char *target, unsigned form, int *tray, int *index, int *other)
 {
+	uint64_t number = 0;
 	char *text RK_CLEANUP_FREE = rk_xstrdup(target), *slash = strchr(text, '/'), *plus = strchr(text, '+');
 
 	if (!!slash != !!(form & (OF_GPU | OF_PORT)) || !!plus != !!(form & OF_TWO))
 		return false;
-	*index = slash ? atoi(slash + 1) : 0;
+	if (slash && !rk_parse_u64(slash + 1, &number))
+		return false;
 	if (slash)
 		*slash = '\0';
 	if (plus)
 		*plus = '\0';
 	*tray = rk_find_tray(site, text);
 	*other = plus ? rk_find_tray(site, plus + 1) : *tray;
-	if (*tray < 0 || *other < 0 || *index < 0)
+	if (*tray < 0 || *other < 0 || (plus && *tray == *other) ||
+	    (slash && number >= (uint64_t)(form & OF_GPU ? site->trays[*tray].n_gpus : site->trays[*tray].n_hcas)))
 		return false;
-	return !slash || *index < (form & OF_GPU ? site->trays[*tray].n_gpus : site->trays[*tray].n_hcas);
+	*index = (int)number;
+	return true;
 }
 
 int rk_sim_plant(struct rk_sim *sim, const char *word, const char *target, int *ret, struct rk_err *err)

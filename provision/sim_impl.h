@@ -72,7 +72,9 @@ void rk_sim_forget(struct rk_sim *sim);
 
 /* Changes of the twin itself by --sim-fault (sim_fault.c): *ret 1 when spec was one, 0 when it is something else. */
 int rk_sim_change(struct rk_sim *sim, const char *what, const char *target, int *ret, struct rk_err *err);
+const char *rk_sim_change_word(size_t i); /* NULL after the last; so are the others */
 int rk_sim_change_coolant(struct rk_sim *sim, const char *what, const char *target, int *ret, struct rk_err *err); /* sim_bmc.c */
+const char *rk_sim_coolant_word(size_t i);
 
 /* What the twin knows of a port and a GPU; the lock is held. */
 bool rk_sim_link_up(const struct rk_sim *sim, const struct rk_site *site, uint64_t guid);
@@ -87,5 +89,6 @@ uint64_t rk_sim_port_guid(const struct rk_sim *sim, const struct rk_site *site, 
 const char *rk_sim_serial(const struct rk_sim *sim, const struct rk_site *site, int tray);
 /* Words of --sim-fault that change the racks: *ret as rk_sim_change. */
 int rk_sim_plant(struct rk_sim *sim, const char *word, const char *target, int *ret, struct rk_err *err);
+const char *rk_sim_plant_word(size_t i);
 /* ibnetdiscover text of the fabric as it is wired. */
 void rk_sim_wired(const struct rk_sim *sim, const struct rk_site *site, int fabric, struct rk_str *out);

@@ -6,7 +6,7 @@
 #include "inventory/base/str.h"
 #include "provision/health/parse.h"
 
-enum { GPUS_MAX = 16, WORDS_MAX = 24 };
+enum { GPUS_MAX = 16, WORDS_MAX = 24, STDERR_MAX = 1 << 20 };
 
 size_t rk_words(char *line, char **words, size_t max)
 {
@@ -26,7 +26,7 @@ static bool full_number(const char *s, double *ret)
 const char *rk_found_text(const struct rk_evidence *evidence, struct rk_arena *arena, const char *const *texts, size_t n)
 {
 	const char *streams[] = { rk_clean(arena, evidence->out, evidence->out_len),
-				  rk_clean(arena, evidence->err, evidence->err_len < 1 << 20 ? evidence->err_len : 1 << 20) };
+				  rk_clean(arena, evidence->err, evidence->err_len < STDERR_MAX ? evidence->err_len : STDERR_MAX) };
 
 	for (size_t s = 0; s < RK_ARRAY_SIZE(streams); s++) {
 		for (size_t i = 0; i < n; i++) {
@@ -239,36 +239,57 @@ static void write_bw_line(struct rk_metrics *m, struct write_bw *w, char *line, 
 	w->best = average * w->factor;
 }
 
-/* Where the connection to the VM was lost each time. */
-static void lost_rails(const struct rk_evidence *evidence, struct rk_metrics *ret)
+static const struct {
+	const char *printed, *means;
+} write_bw_failures[] = {
+	{ "Completion with error", "completion error: cable, PKey or service level" }, { "Did not detect devices", "no InfiniBand device" },
+	{ "Unable to find the Infiniband", "no InfiniBand device" },		       { "Failed status", "completion error: cable, PKey or service level" },
+};
+
+/* NULL: none of them. */
+static const char *write_bw_failure(const char *text)
+{
+	for (size_t i = 0; i < RK_ARRAY_SIZE(write_bw_failures); i++) {
+		if (strstr(text, write_bw_failures[i].printed))
+			return write_bw_failures[i].means;
+	}
+	return NULL;
+}
+
+/* Rails without a result; what a rail printed stands before. Says whether one of them told why. */
+static bool lost_rails(const struct rk_evidence *evidence, struct rk_metrics *ret)
 {
 	char *at = rk_clean(ret->arena, evidence->out, evidence->out_len), *line;
+	const char *failure = NULL;
+	bool told = false;
 	int lost = 0;
 
 	while ((line = rk_next_line(&at, NULL)) != NULL && lost < RK_RAILS_MAX) {
+		const char *now = write_bw_failure(line);
 		double rail;
+		failure = now ? now : strstr(line, "Device") ? NULL : failure;
 		if (!rk_starts_with(line, RK_RAIL_LOST) || !rk_lead_number(line + strlen(RK_RAIL_LOST), &rail) || rail < 0 || rail >= RK_RAILS_MAX)
 			continue;
-		const char *why = strstr(line + strlen(RK_RAIL_LOST), ": ");
-		rk_metric_absent(ret, "ibbw.gbps", rk_labelf(ret, "rail=%.0f", rail), why ? why + 2 : "no result");
+		const char *why = strstr(line + strlen(RK_RAIL_LOST), ": "), *label = rk_labelf(ret, "rail=%.0f", rail);
+		rk_metric_absent(ret, "ibbw.gbps", label, why ? why + 2 : "no result");
+		if (failure)
+			rk_metric_text(ret, "ibbw.error", label, failure);
+		told |= failure != NULL;
+		failure = NULL;
 		lost++;
 	}
+	return told;
 }
 
 void rk_parse_ib_write_bw(const struct rk_evidence *evidence, struct rk_metrics *ret)
 {
-	static const char *const failed[] = { "Completion with error", "Did not detect devices", "Unable to find the Infiniband", "Failed status" };
-	static const char *const said[] = { "completion error: cable, PKey or service level", "no InfiniBand device", "no InfiniBand device",
-					    "completion error: cable, PKey or service level" };
-	const char *error = rk_found_text(evidence, ret->arena, failed, RK_ARRAY_SIZE(failed));
 	char *at = rk_clean(ret->arena, evidence->out, evidence->out_len), *line;
+	const char *error = write_bw_failure(at);
 	struct write_bw w = { 0 };
 	bool cut = false;
 
-	for (size_t i = 0; error && i < RK_ARRAY_SIZE(failed); i++) {
-		if (error == failed[i])
-			rk_metric_text(ret, "ibbw.error", "", said[i]);
-	}
+	if (!error)
+		error = write_bw_failure(rk_clean(ret->arena, evidence->err, evidence->err_len < STDERR_MAX ? evidence->err_len : STDERR_MAX));
 	if (strstr(at, "\"Device\"")) {
 		write_bw_json(ret, at);
 	} else {
@@ -278,7 +299,8 @@ void rk_parse_ib_write_bw(const struct rk_evidence *evidence, struct rk_metrics 
 	}
 	if (!error && ret->n)
 		rk_metric_text(ret, "ibbw.error", "", "none");
-	lost_rails(evidence, ret);
+	if (!lost_rails(evidence, ret) && error)
+		rk_metric_text(ret, "ibbw.error", "", error);
 }
 
 static void fio_document(void *ctx, const struct rk_jnode *root)

@@ -11,7 +11,9 @@ enum { CAUSES_MAX = 32 };
 
 /* Most fundamental first. A partition comes before what is built on it; a link that is down may be the sign of all before it.
  * after: causes (bits of this table) that already explain this one, on the same target or, with `domain`, anywhere in its NVLink domain.
- * A cause in its own list is named once per target, by the first rule that finds it. An explained fault stays in the rows of the report; blaming it here would send people to the wrong place. */
+ * covers: the parts of a target that the cause stands for when it does not tell them. Parts that failed are explained by what was found of the
+ * same parts only: two ports can be bad at once.
+ * A cause in its own list is named once per part, by the first rule that finds it. An explained fault stays in the rows of the report; blaming it here would send people to the wrong place. */
 enum cause { DRIVER, PARTITION, FABRIC, IMEX_LIST, IMEX_VERSION, IMEX_CHANNEL, IMEX_SERVICE, IMEX, XID, GPU, LINK, PKEY, IB_LINK, COOLING, HOST, SITE, CAUSES };
 #define BIT(cause) (1u << (cause))
 #define NVLINK_CHAIN (BIT(DRIVER) | BIT(PARTITION) | BIT(FABRIC) | BIT(IMEX_LIST) | BIT(IMEX_VERSION) | BIT(IMEX_CHANNEL) | BIT(IMEX_SERVICE))
@@ -19,29 +21,46 @@ static const struct {
 	const char *name, *words;
 	unsigned after;
 	bool domain;
+	uint64_t covers;
 } causes[CAUSES] = {
-	[DRIVER] = { "driver", "GPU driver", BIT(DRIVER), false },
-	[PARTITION] = { "partition", "NVLink partition", BIT(DRIVER) | BIT(PARTITION), false },
-	[FABRIC] = { "fabric", "NVLink fabric registration", BIT(DRIVER) | BIT(PARTITION) | BIT(FABRIC), false },
-	[IMEX_LIST] = { "imex-list", "IMEX node list", BIT(IMEX_LIST), false },
-	[IMEX_VERSION] = { "imex-version", "IMEX version", BIT(IMEX_VERSION), false },
-	[IMEX_CHANNEL] = { "imex-channel", "IMEX channel device", BIT(IMEX_CHANNEL), false },
-	[IMEX_SERVICE] = { "imex-service", "IMEX service", BIT(IMEX_LIST) | BIT(IMEX_VERSION) | BIT(IMEX_SERVICE), false },
-	[IMEX] = { "imex", "IMEX domain", NVLINK_CHAIN, true },
-	[XID] = { "xid", "GPU fault", 0, false },
-	[GPU] = { "gpu", "GPU", BIT(DRIVER), false },
-	[LINK] = { "link", "NVLink", BIT(DRIVER) | BIT(LINK), false },
-	[PKEY] = { "pkey", "InfiniBand partition", BIT(PKEY), false },
-	[IB_LINK] = { "ib-link", "InfiniBand port", BIT(IB_LINK), false },
-	[COOLING] = { "cooling", "liquid cooling", 0, false },
-	[HOST] = { "host", "host", 0, false },
-	[SITE] = { "site", "check of the site", 0, false },
+	[DRIVER] = { "driver", "GPU driver", BIT(DRIVER), false, RK_GPU_PARTS },
+	[PARTITION] = { "partition", "NVLink partition", BIT(DRIVER) | BIT(PARTITION), false, RK_GPU_PARTS },
+	[FABRIC] = { "fabric", "NVLink fabric registration", BIT(DRIVER) | BIT(PARTITION) | BIT(FABRIC), false, RK_GPU_PARTS },
+	[IMEX_LIST] = { "imex-list", "IMEX node list", BIT(IMEX_LIST), false, 0 },
+	[IMEX_VERSION] = { "imex-version", "IMEX version", BIT(IMEX_VERSION), false, 0 },
+	[IMEX_CHANNEL] = { "imex-channel", "IMEX channel device", BIT(IMEX_CHANNEL), false, 0 },
+	[IMEX_SERVICE] = { "imex-service", "IMEX service", BIT(IMEX_LIST) | BIT(IMEX_VERSION) | BIT(IMEX_SERVICE), false, 0 },
+	[IMEX] = { "imex", "IMEX domain", NVLINK_CHAIN, true, 0 },
+	[XID] = { "xid", "GPU fault", 0, false, RK_GPU_PARTS },
+	[GPU] = { "gpu", "GPU", BIT(DRIVER), false, 0 },
+	[LINK] = { "link", "NVLink", BIT(DRIVER) | BIT(LINK), false, RK_GPU_PARTS },
+	[PKEY] = { "pkey", "InfiniBand partition", BIT(PKEY), false, RK_RAIL_PARTS },
+	[IB_LINK] = { "ib-link", "InfiniBand port", BIT(IB_LINK), false, RK_RAIL_PARTS },
+	[COOLING] = { "cooling", "liquid cooling", 0, false, 0 },
+	[HOST] = { "host", "host", 0, false, RK_ALL_PARTS },
+	[SITE] = { "site", "check of the site", 0, false, 0 },
+};
+
+/* A measurement under load suffers from other faults than those of its own kind: which ones on its target, and which ones anywhere in its NVLink
+ * domain. What it finds beyond them is a cause of its own. The first row that fits is used. */
+#define EVERY (BIT(CAUSES) - 1)
+static const struct measured {
+	const char *prefix;
+	unsigned here, domain;
+	bool anywhere;
+} measured[] = {
+	{ "act.nccl.racks", EVERY, EVERY, true }, /* one sick tray slows its whole rack, and each rack that is measured with it */
+	{ "act.nccl.domain", EVERY, EVERY, false },
+	{ "act.nccl", EVERY, NVLINK_CHAIN, false },
+	{ "act.ib", BIT(PKEY) | BIT(IB_LINK), 0, false },
+	{ "act.", BIT(DRIVER) | BIT(PARTITION) | BIT(FABRIC) | BIT(XID) | BIT(GPU) | BIT(LINK) | BIT(HOST), 0, false },
 };
 
 struct causes {
 	struct rk_judge *j;
 	struct rk_report *report;
 	unsigned *target;    /* per target: causes named so far */
+	uint64_t (*parts)[CAUSES]; /* per target and cause: the parts it was named for */
 	struct rk_map *keys; /* "cluster/rack" -> index into domain */
 	unsigned *domain;    /* per domain */
 	size_t *domain_of;   /* per target */
@@ -77,33 +96,11 @@ static const char *wanted_partition(struct rk_judge *j, const char *cause, const
 	return nvlink && partition ? rk_arena_printf(j->arena, " in NVLink partition %d", partition) : "";
 }
 
-/* Rail of the port that a value is about ("dev=mlx5_1: 378.12"): by the port GUID that the same target showed for the device. -1: not known. */
-static int rail_of(const struct rk_judge *j, size_t target, const char *value)
-{
-	const struct rk_target_metrics *t = &j->targets[target];
-	const struct rk_expect *e = &t->target->expect;
-	size_t n = value && rk_starts_with(value, "dev=") ? strcspn(value, ":,") : 0;
-
-	for (size_t i = 0; n && i < t->target->n_evidence; i++) {
-		const struct rk_metric *first;
-		size_t count = rk_metrics_range(&t->of[i], "ib.guid", &first);
-		for (size_t k = 0; k < count; k++) {
-			uint64_t guid;
-			if (strlen(first[k].label) != n || strncmp(first[k].label, value, n) != 0 || !rk_parse_u64(first[k].text, &guid))
-				continue;
-			for (size_t r = 0; r < e->n_port_guids; r++)
-				if (e->port_guids[r] == guid)
-					return (int)r;
-		}
-	}
-	return -1;
-}
-
 /* What to pull: "; cable r01-t03 rail 1 to leaf-2 port 7". Of a fault of one target only. */
 static const char *cable(const struct rk_judge *j, enum cause cause, const struct bucket *b)
 {
 	const struct rk_target *t = j->targets[b->targets[0]].target;
-	int rail = cause == IB_LINK && b->n == 1 ? rail_of(j, b->targets[0], b->value) : -1;
+	int rail = cause == IB_LINK && b->n == 1 ? rk_rail_of(j, b->targets[0], b->value) : -1;
 
 	if (rail < 0)
 		return "";
@@ -125,32 +122,51 @@ static void add(struct causes *c, const struct rk_rule *rule, enum cause cause, 
 				b->expected ? b->expected : "otherwise", hint, cable(j, cause, b));
 }
 
-static void note(struct causes *c, enum cause cause, size_t target)
+static void note(struct causes *c, size_t r, enum cause cause, size_t target)
 {
+	uint64_t parts = rk_outcome_of(c->j, r, target)->parts;
+
+	c->parts[target][cause] |= parts ? parts : causes[cause].covers;
 	c->target[target] |= BIT(cause);
 	c->domain[c->domain_of[target]] |= BIT(cause);
 }
 
-/* A measurement under load suffers from every other fault of its target; what it finds beyond them is a cause of its own. */
-static bool explained(const struct causes *c, const struct rk_rule *rule, enum cause cause, size_t target)
+static const struct measured *measured_by(const struct rk_rule *rule)
 {
-	unsigned known = causes[cause].domain ? c->domain[c->domain_of[target]] : c->target[target];
+	for (size_t i = 0; i < RK_ARRAY_SIZE(measured); i++) {
+		if (rk_starts_with(rule->id, measured[i].prefix))
+			return &measured[i];
+	}
+	return NULL;
+}
 
-	/* One sick tray slows its whole rack, and each rack that is measured with it. */
-	if (rk_starts_with(rule->id, "act.nccl.domain"))
-		return c->domain[c->domain_of[target]] != 0;
-	if (rk_starts_with(rule->id, "act.nccl.racks"))
-		return c->report->n_root_causes > 0;
-	if (rk_starts_with(rule->id, "act."))
-		return c->target[target] || (c->domain[c->domain_of[target]] & NVLINK_CHAIN);
-	return (known & causes[cause].after) != 0;
+/* Do causes among `by` that were named for the target explain what is wrong with these parts of it (0: not told by parts)? */
+static bool explains(const struct causes *c, unsigned by, size_t target, uint64_t parts)
+{
+	uint64_t named = 0;
+
+	for (int k = 0; k < CAUSES; k++) {
+		if (by & BIT(k))
+			named |= c->parts[target][k];
+	}
+	return parts ? (parts & ~named) == 0 : (c->target[target] & by) != 0;
+}
+
+static bool explained(const struct causes *c, const struct rk_rule *rule, enum cause cause, size_t target, uint64_t parts)
+{
+	const struct measured *m = measured_by(rule);
+	unsigned domain = c->domain[c->domain_of[target]];
+
+	if (!m)
+		return causes[cause].domain ? (domain & causes[cause].after) != 0 : explains(c, causes[cause].after, target, parts);
+	return (m->anywhere && c->report->n_root_causes > 0) || (domain & m->domain) || explains(c, m->here, target, parts);
 }
 
 static bool failed(const struct causes *c, const struct rk_rule *rule, size_t r, enum cause cause, size_t target)
 {
 	const struct rk_outcome *o = rk_outcome_of(c->j, r, target);
 
-	return o->applies && o->verdict == RK_V_FAIL && !explained(c, rule, cause, target);
+	return o->applies && o->verdict == RK_V_FAIL && !explained(c, rule, cause, target, o->parts);
 }
 
 /* Failed targets of one rule, one root cause per value. */
@@ -325,7 +341,7 @@ static void one_cause(struct causes *c, size_t r, enum cause cause)
 	fn(c, r, cause);
 	for (size_t i = 0; i < c->j->n; i++) {
 		if (hit[i])
-			note(c, cause, i);
+			note(c, r, cause, i);
 	}
 }
 
@@ -335,23 +351,30 @@ static bool is_imex_view(const struct rk_rule *rule)
 	return strcmp(rule->cause, "imex") == 0;
 }
 
+/* Measurements come last: what can be seen without load explains them, whatever it is. */
+static void causes_of(struct causes *c, bool measurements)
+{
+	for (int cause = 0; cause < CAUSES; cause++) {
+		size_t before = c->report->n_root_causes;
+		for (size_t r = 0; r < c->j->profile->n_rules; r++) {
+			const struct rk_rule *rule = &c->j->profile->rules[r];
+			bool other = !rule->cause || strcmp(rule->cause, causes[cause].name) != 0 || (measured_by(rule) != NULL) != measurements;
+			if (!other && (!is_imex_view(rule) || c->report->n_root_causes == before))
+				one_cause(c, r, (enum cause)cause);
+		}
+	}
+}
+
 void rk_judge_causes(struct rk_judge *j, struct rk_report *ret)
 {
 	struct rk_map *keys RK_CLEANUP_MAP = rk_map_new();
-	struct causes c = { j, ret, rk_arena_array(j->arena, j->n + 1, sizeof(unsigned)), keys, rk_arena_array(j->arena, j->n + 1, sizeof(unsigned)),
-			    rk_arena_array(j->arena, j->n + 1, sizeof(size_t)) };
+	struct causes c = { j, ret, rk_arena_array(j->arena, j->n + 1, sizeof(unsigned)), rk_arena_array(j->arena, j->n + 1, sizeof(uint64_t[CAUSES])), keys,
+			    rk_arena_array(j->arena, j->n + 1, sizeof(unsigned)), rk_arena_array(j->arena, j->n + 1, sizeof(size_t)) };
 
 	map_domains(&c);
 	ret->root_causes = rk_arena_array(j->arena, CAUSES_MAX, sizeof(*ret->root_causes));
-	for (int cause = 0; cause < CAUSES; cause++) {
-		size_t before = ret->n_root_causes;
-		for (size_t r = 0; r < j->profile->n_rules; r++) {
-			const struct rk_rule *rule = &j->profile->rules[r];
-			if (!rule->cause || strcmp(rule->cause, causes[cause].name) != 0 || (is_imex_view(rule) && ret->n_root_causes > before))
-				continue;
-			one_cause(&c, r, (enum cause)cause);
-		}
-	}
+	causes_of(&c, false);
+	causes_of(&c, true);
 }
 
 bool rk_cause_known(const char *name)

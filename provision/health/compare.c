@@ -360,6 +360,7 @@ void rk_rule_instance(const struct rk_rule *rule, const struct rk_target_metrics
 
 	instance->has_number = metric->type == RK_METRIC_NUMBER;
 	instance->number = metric->number;
+	instance->parts = 0;
 	instance->value = metric->type == RK_METRIC_NUMBER ? number_text(arena, metric->number) : metric->text;
 	if (metric->type == RK_METRIC_ABSENT) {
 		/* What was cut off could have said anything; what is not configured has nothing to say. */

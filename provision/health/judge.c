@@ -235,16 +235,29 @@ static const char *fold_values(struct rk_judge *j, const struct rk_instance *x, 
 	return rk_arena_strdup(j->arena, rk_str_text(&text));
 }
 
-void rk_outcome_fold(struct rk_judge *j, const struct rk_rule *rule, const struct rk_instance *x, size_t n, struct rk_outcome *outcome)
+static void note_parts(const struct rk_judge *j, size_t target, const struct rk_instance *x, struct rk_outcome *outcome)
 {
+	if (x->verdict != RK_V_FAIL && x->verdict != RK_V_UNKNOWN)
+		return;
+	uint64_t part = x->parts ? x->parts : rk_part_of(j, target, x->metric->label);
+	outcome->doubt |= part ? part : RK_ALL_PARTS;
+	if (x->verdict == RK_V_FAIL)
+		outcome->parts |= part;
+}
+
+void rk_outcome_fold(struct rk_judge *j, size_t rule, size_t target, const struct rk_instance *x, size_t n)
+{
+	struct rk_outcome *outcome = rk_outcome_of(j, rule, target);
 	enum rk_verdict worst = RK_V_SKIPPED;
 	bool first = true;
 
-	for (size_t i = 0; i < n; i++)
+	for (size_t i = 0; i < n; i++) {
 		worst = x[i].verdict > worst ? x[i].verdict : worst;
+		note_parts(j, target, &x[i], outcome);
+	}
 	outcome->verdict = worst;
 	outcome->value = fold_values(j, x, n, worst);
-	outcome->has_numbers = worst == RK_V_PASS && strncmp(rule->compare, "pkey-", 5) != 0;
+	outcome->has_numbers = worst == RK_V_PASS && strncmp(j->profile->rules[rule].compare, "pkey-", 5) != 0;
 	for (size_t i = 0; i < n && outcome->has_numbers; i++) {
 		if (x[i].verdict != RK_V_PASS)
 			continue;
@@ -255,11 +268,17 @@ void rk_outcome_fold(struct rk_judge *j, const struct rk_rule *rule, const struc
 	}
 }
 
-/* What all GPUs or rails should have has to be there for all of them. Returns the number of instances. */
-static size_t add_missing(struct rk_judge *j, const struct rk_rule *rule, const struct rk_target_metrics *t, size_t n)
+static int count_parts(uint64_t parts)
+{
+	return __builtin_popcountll(parts);
+}
+
+/* What all GPUs or rails should have has to be there for all of them, but for those that are lost. Returns the number of instances. */
+static size_t add_missing(struct rk_judge *j, const struct rk_rule *rule, const struct rk_target_metrics *t, uint64_t lost, size_t n)
 {
 	const struct rk_expect *e = &t->target->expect;
-	int want = !rule->each ? 0 : strcmp(rule->each, "gpus") == 0 ? e->gpus : e->rails;
+	bool gpus = rule->each && strcmp(rule->each, "gpus") == 0;
+	int want = !rule->each ? 0 : (gpus ? e->gpus : e->rails) - count_parts(lost & (gpus ? RK_GPU_PARTS : RK_RAIL_PARTS));
 
 	if (want <= 0 || n >= (size_t)want || n == RK_INSTANCES_MAX)
 		return n;
@@ -279,8 +298,30 @@ void rk_judge_nothing(const struct rk_judge *j, const struct rk_rule *rule, size
 	outcome->value = garbage ? RK_NOT_UNDERSTOOD : "not in the output";
 }
 
-static void judge_target(struct rk_judge *j, const struct rk_rule *rule, size_t target, struct rk_outcome *outcome)
+static void block(const struct rk_rule *rule, struct rk_outcome *outcome, struct rk_arena *arena)
 {
+	outcome->blocked = true;
+	outcome->verdict = RK_V_SKIPPED;
+	outcome->value = rk_arena_printf(arena, "see %s", rule->after);
+}
+
+/* Leaves out what the check before this one found broken already. */
+static size_t without(const struct rk_judge *j, size_t target, uint64_t lost, struct rk_instance *x, size_t n)
+{
+	size_t kept = 0;
+
+	for (size_t i = 0; i < n; i++) {
+		uint64_t part = lost ? rk_part_of(j, target, x[i].metric->label) : 0;
+		if (!lost || (part & ~lost))
+			x[kept++] = x[i];
+	}
+	return kept;
+}
+
+static void judge_target(struct rk_judge *j, size_t r, size_t target)
+{
+	const struct rk_rule *rule = &j->profile->rules[r];
+	struct rk_outcome *outcome = rk_outcome_of(j, r, target);
 	const struct rk_metrics *sources[RK_SOURCES_MAX];
 	size_t n_sources = rk_rule_sources(j, rule, target, sources, RK_ARRAY_SIZE(sources), &outcome->value, &outcome->verdict), found = 0;
 
@@ -292,10 +333,14 @@ static void judge_target(struct rk_judge *j, const struct rk_rule *rule, size_t 
 		outcome->value = "nothing is expected";
 		return;
 	}
-	size_t n = rk_judge_gather(j, rule, target, sources, n_sources, j->scratch);
+	size_t all = rk_judge_gather(j, rule, target, sources, n_sources, j->scratch), n = without(j, target, outcome->lost, j->scratch, all);
 	if (n) {
-		n = add_missing(j, rule, &j->targets[target], n);
-		rk_outcome_fold(j, rule, j->scratch, n, outcome);
+		n = add_missing(j, rule, &j->targets[target], outcome->lost, n);
+		rk_outcome_fold(j, r, target, j->scratch, n);
+		return;
+	}
+	if (outcome->lost) {
+		block(rule, outcome, j->arena);
 		return;
 	}
 	for (size_t s = 0; s < n_sources; s++) {
@@ -318,6 +363,24 @@ static const struct rk_outcome *earlier(const struct rk_judge *j, const char *id
 	return NULL;
 }
 
+static bool compares(const struct rk_rule *rule)
+{
+	return strcmp(rule->compare, "all-equal") == 0 || strcmp(rule->compare, "outlier") == 0;
+}
+
+/* Parts of the target that the check before this one, or one before that, did not pass. */
+static uint64_t lost_before(const struct rk_judge *j, const struct rk_rule *rule, size_t target)
+{
+	const struct rk_outcome *before = rule->after ? earlier(j, rule->after, target) : NULL;
+
+	if (!before || !before->applies)
+		return 0;
+	bool bad = before->measured == RK_V_FAIL || before->measured == RK_V_UNKNOWN;
+	if (before->blocked || (bad && !before->doubt))
+		return RK_ALL_PARTS;
+	return before->lost | (bad ? before->doubt : 0);
+}
+
 /* Does the rule concern this target at all, and is there a reason to skip it? */
 static bool applies(struct rk_judge *j, const struct rk_rule *rule, size_t target, struct rk_outcome *outcome)
 {
@@ -335,13 +398,10 @@ static bool applies(struct rk_judge *j, const struct rk_rule *rule, size_t targe
 		outcome->value = rk_arena_printf(j->arena, "up for %.0f minutes, judged from %g on", floor(t->uptime_s / 60), rule->grace);
 		return false;
 	}
-	const struct rk_outcome *before = rule->after ? earlier(j, rule->after, target) : NULL;
-	if (before && before->applies && (before->blocked || before->measured == RK_V_FAIL || before->measured == RK_V_UNKNOWN)) {
-		outcome->blocked = true;
-		outcome->value = rk_arena_printf(j->arena, "see %s", rule->after);
-		return false;
-	}
-	return true;
+	outcome->lost = lost_before(j, rule, target);
+	if (outcome->lost == RK_ALL_PARTS || (outcome->lost && compares(rule)))
+		block(rule, outcome, j->arena);
+	return !outcome->blocked;
 }
 
 static bool level_has(const struct rk_judge *j, size_t rule)
@@ -352,13 +412,13 @@ static bool level_has(const struct rk_judge *j, size_t rule)
 static void judge_rule(struct rk_judge *j, size_t r)
 {
 	const struct rk_rule *rule = &j->profile->rules[r];
-	bool scoped = strcmp(rule->compare, "all-equal") == 0 || strcmp(rule->compare, "outlier") == 0;
+	bool scoped = compares(rule);
 
 	for (size_t t = 0; t < j->n; t++) {
 		struct rk_outcome *outcome = rk_outcome_of(j, r, t);
 		bool go = applies(j, rule, t, outcome);
 		if (go && !scoped)
-			judge_target(j, rule, t, outcome);
+			judge_target(j, r, t);
 		else if (!go && scoped && outcome->applies)
 			outcome->applies = false; /* left out of the comparison */
 	}

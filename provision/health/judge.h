@@ -1,8 +1,15 @@
-/* Private to judge.c, gather.c, delta.c, rows.c, scope.c and cause.c. */
+/* Private to judge.c, gather.c, delta.c, rows.c, scope.c, parts.c and cause.c. */
 #pragma once
 #include "provision/health/rules.h"
 
 enum { RK_INSTANCES_MAX = 4096, RK_SOURCES_MAX = 4 };
+
+/* Parts of a target that fail on their own, as a set: bit n is GPU n, bit RK_FIRST_RAIL + n is the InfiniBand port of rail n. */
+enum { RK_PARTS_OF_A_KIND = 31, RK_FIRST_RAIL = 32 };
+#define RK_GPU_PARTS ((uint64_t)0x7fffffff)
+#define RK_PART_PORTLESS ((uint64_t)1 << 63) /* an HCA without a port: nothing else is told of it */
+#define RK_RAIL_PARTS (RK_GPU_PARTS << RK_FIRST_RAIL | RK_PART_PORTLESS)
+#define RK_ALL_PARTS UINT64_MAX
 
 /* What one rule says about one target. */
 struct rk_outcome {
@@ -12,6 +19,9 @@ struct rk_outcome {
 	double strikes;              /* validations in a row that found it, with this one */
 	bool applies;                /* false: of no concern to this target (other kind): no row at all */
 	bool blocked;                /* skipped because of the check before it */
+	uint64_t parts;              /* that failed; 0: not told by parts */
+	uint64_t doubt;              /* parts that failed or are unknown; 0: not told by parts */
+	uint64_t lost;               /* parts that are left out because of the checks before it */
 	const char *value, *expected;
 	double low, high;            /* of passing numbers */
 	bool has_numbers;
@@ -41,7 +51,11 @@ static inline struct rk_outcome *rk_outcome_of(const struct rk_judge *j, size_t 
 	return &j->outcomes[rule * j->n + target];
 }
 /* The worst instances of a target as one text: "gpu=1,gpu=2: 16". */
-void rk_outcome_fold(struct rk_judge *j, const struct rk_rule *rule, const struct rk_instance *instances, size_t n, struct rk_outcome *outcome);
+void rk_outcome_fold(struct rk_judge *j, size_t rule, size_t target, const struct rk_instance *instances, size_t n);
+/* The part that a label ("gpu=1", "rail=2", "dev=mlx5_2", also among others) names; 0: none that is known (parts.c). */
+uint64_t rk_part_of(const struct rk_judge *j, size_t target, const char *label);
+/* Rail of the port that a text is about ("dev=mlx5_1: 378.12"): by the port GUID that the same target showed for the device. -1: not known. */
+int rk_rail_of(const struct rk_judge *j, size_t target, const char *text);
 /* Rules across instances: all-equal, outlier. Fills the outcomes of the rule for all targets that apply. */
 void rk_judge_scope(struct rk_judge *j, size_t rule);
 /* Evidence of a target that the rule may look at: calls fn for each usable one. Returns how many; else *ret_reason says why none. */

@@ -36,7 +36,7 @@
  *   strikes     a fault is a warning (a warning nothing) until so many validations in a row found it (1)
  *   required    false: a tool that is missing on the host (127) is skipped, else unknown (true)
  *   optional    true: a value that is absent (N/A, row missing) is left out, else unknown (false)
- *   after       id of a check: skipped when that one did not pass
+ *   after       id of a check: GPUs and ports that did not pass it are left out; skipped when that is not told by GPU or port
  *   when        multi-node: only when several VMs of the cluster share the domain
  *   kind        vm | tray | switch: only for such targets
  *   cause       root cause this fault stands for (cause.c: causes[])
@@ -101,6 +101,7 @@ struct rk_instance {
 	const char *value;           /* as shown */
 	double number;
 	bool has_number;
+	uint64_t parts;              /* of the target, when not its label tells them: judge.h */
 };
 /* Instances of `name` among sorted metrics: first and count. */
 size_t rk_metrics_range(const struct rk_metrics *m, const char *name, const struct rk_metric **ret_first);

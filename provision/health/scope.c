@@ -106,6 +106,29 @@ static const char *majority(const struct group *g)
 	return NULL;
 }
 
+/* "a,b,c,d" beside "a,b,x,d": the third. 0 for lists that do not match. */
+static uint64_t entries_apart(const char *list, const char *most)
+{
+	uint64_t apart = 0;
+
+	for (int i = 0; i < RK_PARTS_OF_A_KIND; i++) {
+		size_t n = strcspn(list, ","), m = strcspn(most, ",");
+		if (n != m || strncmp(list, most, n) != 0)
+			apart |= (uint64_t)1 << i;
+		if (!list[n] || !most[m])
+			return list[n] == most[m] ? apart : 0;
+		list += n + 1;
+		most += m + 1;
+	}
+	return 0;
+}
+
+/* Rails that are at fault in a metric that lists something for each. */
+static uint64_t rails_apart(const struct rk_rule *rule, const char *list, const char *most)
+{
+	return most && strcmp(rule->metric, "ib.leaves") == 0 ? entries_apart(list, most) << RK_FIRST_RAIL : 0;
+}
+
 static void judge_equal(const struct rk_rule *rule, struct group *g)
 {
 	const char *most = majority(g);
@@ -122,6 +145,7 @@ static void judge_equal(const struct rk_rule *rule, struct group *g)
 			x->value = "nothing to compare with";
 		} else if (!most || strcmp(most, x->value) != 0) {
 			x->verdict = bad(rule);
+			x->parts = rails_apart(rule, x->value, most);
 		}
 	}
 }
@@ -156,8 +180,6 @@ static void collect(struct rk_judge *j, size_t rule_at, size_t target, struct rk
 /* Members stand in target order, so the instances of one target are neighbours. */
 static void spread(struct rk_judge *j, size_t rule_at, const struct group *g)
 {
-	const struct rk_rule *rule = &j->profile->rules[rule_at];
-
 	for (size_t i = 0; i < g->n;) {
 		size_t end = i;
 		while (end < g->n && g->items[end].target == g->items[i].target)
@@ -165,7 +187,7 @@ static void spread(struct rk_judge *j, size_t rule_at, const struct group *g)
 		struct rk_instance *instances = rk_arena_array(j->arena, end - i, sizeof(*instances));
 		for (size_t k = i; k < end; k++)
 			instances[k - i] = g->items[k].instance;
-		rk_outcome_fold(j, rule, instances, end - i, rk_outcome_of(j, rule_at, g->items[i].target));
+		rk_outcome_fold(j, rule_at, g->items[i].target, instances, end - i);
 		i = end;
 	}
 }
