@@ -5,18 +5,7 @@
 
 #include "inventory/base/digest.h"
 #include "provision/ssh.h"
-
-static void add_u32(struct rk_str *out, uint32_t v)
-{
-	for (int shift = 24; shift >= 0; shift -= 8)
-		rk_str_addc(out, (char)(v >> shift));
-}
-
-static void add_string(struct rk_str *out, const void *bytes, size_t n)
-{
-	add_u32(out, (uint32_t)n);
-	rk_str_addn(out, bytes, n);
-}
+#include "provision/ssh_wire.h"
 
 static void wipe(struct rk_str *s)
 {
@@ -34,22 +23,22 @@ static char *private_file(const uint8_t *pair, const char *comment)
 	uint32_t check = 0;
 
 	(void)!getrandom(&check, sizeof(check), 0);
-	add_string(&pub, type, strlen(type));
-	add_string(&pub, pair + 32, 32);
-	add_u32(&secret, check);
-	add_u32(&secret, check);
+	rk_wire_add_string(&pub, type, strlen(type));
+	rk_wire_add_string(&pub, pair + 32, 32);
+	rk_wire_add_u32(&secret, check);
+	rk_wire_add_u32(&secret, check);
 	rk_str_addn(&secret, pub.text, pub.len);
-	add_string(&secret, pair, 64);
-	add_string(&secret, comment, strlen(comment));
+	rk_wire_add_string(&secret, pair, 64);
+	rk_wire_add_string(&secret, comment, strlen(comment));
 	for (char pad = 1; secret.len % 8; pad++)
 		rk_str_addc(&secret, pad);
 	rk_str_addn(&all, magic, sizeof(magic));
-	add_string(&all, "none", 4);
-	add_string(&all, "none", 4);
-	add_string(&all, "", 0);
-	add_u32(&all, 1);
-	add_string(&all, pub.text, pub.len);
-	add_string(&all, secret.text, secret.len);
+	rk_wire_add_string(&all, "none", 4);
+	rk_wire_add_string(&all, "none", 4);
+	rk_wire_add_string(&all, "", 0);
+	rk_wire_add_u32(&all, 1);
+	rk_wire_add_string(&all, pub.text, pub.len);
+	rk_wire_add_string(&all, secret.text, secret.len);
 	rk_base64_add(&text, all.text, all.len);
 	rk_str_add(&file, "-----BEGIN OPENSSH PRIVATE KEY-----\n");
 	for (size_t i = 0; i < text.len; i += 70) {
