@@ -8,7 +8,7 @@ CC ?= cc
 FUZZ_CC ?= clang
 SECONDS ?= 30
 VERSION := $(shell git describe --always --dirty 2>/dev/null || echo 0)
-PKGS := libssh libvirt libvirt-qemu readline jansson sqlite3 libcurl libxml-2.0 libisofs-1
+PKGS := libcrypto libssh libvirt libvirt-qemu readline jansson sqlite3 libcurl libxml-2.0 libisofs-1
 PC := $(shell command -v pkg-config)
 ifeq ($(LIBPQ),)
 LIBPQ := $(if $(PC),$(shell pkg-config --exists libpq && echo yes))
@@ -30,7 +30,7 @@ PKG_CFLAGS = $(eval PKG_CFLAGS := $(shell pkg-config --cflags $(PKGS)))$(PKG_CFL
 PKG_LIBS = $(eval PKG_LIBS := $(shell pkg-config --libs $(PKGS)))$(PKG_LIBS)
 ALL_CFLAGS = -std=gnu17 -D_GNU_SOURCE -I. -I$(BUILD)/gen $(WARN) $(HARDEN) $(CFLAGS) $(SANFLAGS) $(DEFS) $(PKG_CFLAGS)
 ALL_LDFLAGS = -pie -Wl,-z,relro,-z,now $(LDFLAGS) $(SANFLAGS)
-# The dynamic linker looks every name up in the libraries in this order: libc and (by way of libssh) libcrypto, in which most are found, come
+# The dynamic linker looks every name up in the libraries in this order: libc and libcrypto, in which most are found, come
 # first. It is a tenth of what a short command takes.
 FIRST_LIBS := $(if $(SAN),,-Wl$(comma)--push-state$(comma)--no-as-needed -lc -Wl$(comma)--pop-state)
 LIBS = $(FIRST_LIBS) $(PKG_LIBS) -lpthread -lm

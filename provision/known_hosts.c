@@ -13,14 +13,12 @@
 #include "inventory/base/map.h"
 #include "inventory/base/str.h"
 
-enum { KEYS_MAX = 64, FILE_MAX = 32 << 20, NONE = -1 };
-
-enum mark { MARK_NONE, MARK_REVOKED, MARK_AUTHORITY };
+enum { FILE_MAX = 32 << 20, NONE = -1 };
 
 struct line {
 	const char *patterns;         /* NULL: plain names only, found by the map */
 	const char *type, *blob;
-	enum mark mark;
+	enum rk_host_key_mark mark;
 	size_t number;                /* in the file, from 1 */
 };
 /* "|1|salt|hash" is HMAC-SHA1(salt, name); decoded once, because every host has to try each. */
@@ -132,16 +130,16 @@ static void index_line(struct rk_known_hosts *k, char *patterns, size_t line)
 			add_name(k, p, line);
 }
 
-static bool parse_mark(const char *word, enum mark *ret)
+static bool parse_mark(const char *word, enum rk_host_key_mark *ret)
 {
-	*ret = rk_streq(word, "@revoked") ? MARK_REVOKED : MARK_AUTHORITY;
-	return *ret == MARK_REVOKED || rk_streq(word, "@cert-authority");
+	*ret = rk_streq(word, "@revoked") ? RK_HOST_KEY_REVOKED : RK_HOST_KEY_AUTHORITY;
+	return *ret == RK_HOST_KEY_REVOKED || rk_streq(word, "@cert-authority");
 }
 
 static void add_line(struct rk_known_hosts *k, char *text, size_t number)
 {
 	char *save = NULL, *word = strtok_r(text, " \t\r", &save);
-	enum mark mark = MARK_NONE;
+	enum rk_host_key_mark mark = RK_HOST_KEY_KNOWN;
 
 	if (!word || *word == '#')
 		return;
@@ -193,40 +191,82 @@ void rk_known_hosts_free(struct rk_known_hosts *known)
 	free(known);
 }
 
-static void take(const struct rk_known_hosts *k, size_t at, struct rk_arena *arena, struct rk_host_keys *keys)
+void rk_host_keys_add(struct rk_host_keys *keys, const struct rk_host_key *key, struct rk_arena *arena)
 {
-	const struct line *l = &k->lines[at];
-
-	if (l->mark == MARK_AUTHORITY) {
-		keys->authority_file = rk_arena_strdup(arena, k->name);
-		keys->authority_line = l->number;
-		return;
+	if (!(keys->n & (keys->n - 1))) {
+		struct rk_host_key *more = rk_arena_array(arena, keys->n ? keys->n * 2 : 1, sizeof(*more));
+		for (size_t i = 0; i < keys->n; i++)
+			more[i] = keys->items[i];
+		keys->items = more;
 	}
-	if (keys->n == KEYS_MAX)
+	keys->items[keys->n++] = *key;
+}
+
+bool rk_host_keys_have(const struct rk_host_keys *keys, enum rk_host_key_mark mark)
+{
+	for (size_t i = 0; i < keys->n; i++)
+		if (keys->items[i].mark == mark)
+			return true;
+	return false;
+}
+
+/* A question: which lines are for this name? */
+struct question {
+	const struct rk_known_hosts *k;
+	char *name;
+	bool marked;                  /* only lines with a mark */
+	struct rk_arena *arena;
+	struct rk_host_keys *keys;
+};
+
+static bool asked(const struct question *q, size_t at)
+{
+	return !q->marked || q->k->lines[at].mark != RK_HOST_KEY_KNOWN;
+}
+
+static void take(const struct question *q, size_t at)
+{
+	const struct line *l = &q->k->lines[at];
+	const struct rk_host_key key = { rk_arena_strdup(q->arena, l->type), rk_arena_strdup(q->arena, l->blob), l->mark, rk_arena_strdup(q->arena, q->k->name),
+					 l->number };
+
+	if (asked(q, at))
+		rk_host_keys_add(q->keys, &key, q->arena);
+}
+
+static void find_hashed(const struct question *q, const struct hashed *h)
+{
+	uint8_t sum[20];
+
+	if (!asked(q, h->line))
 		return;
-	keys->items[keys->n++] = (struct rk_host_key){ rk_arena_strdup(arena, l->type), rk_arena_strdup(arena, l->blob), l->mark == MARK_REVOKED };
+	rk_hmac_sha1(h->salt, sizeof(h->salt), q->name, strlen(q->name), sum);
+	if (memcmp(sum, h->sum, sizeof(sum)) == 0)
+		take(q, h->line);
+}
+
+static void find(const struct question *q)
+{
+	const struct rk_known_hosts *k = q->k;
+	size_t first;
+
+	for (size_t i = 0; i < k->n_wild; i++)
+		if (asked(q, k->wild[i]) && list_match(k->lines[k->wild[i]].patterns, q->name))
+			take(q, k->wild[i]);
+	if (rk_map_get(k->names, lower(q->name), &first))
+		for (long at = (long)first; at != NONE; at = k->links[at].next)
+			take(q, k->links[at].line);
+	for (size_t i = 0; i < k->n_hashed; i++)
+		find_hashed(q, &k->hashed[i]);
 }
 
 void rk_known_hosts_find(const struct rk_known_hosts *known, const char *host, int port, struct rk_arena *arena, struct rk_host_keys *keys)
 {
-	char *name = port == 22 ? rk_arena_strdup(arena, host) : rk_arena_printf(arena, "[%s]:%d", host, port);
-	size_t len = strlen(name), first;
-	uint8_t sum[20];
+	char *plain = rk_arena_strdup(arena, host);
 
-	if (!keys->items)
-		keys->items = rk_arena_array(arena, KEYS_MAX, sizeof(*keys->items));
-	/* Wildcards first: what a list bars or revokes must not be lost when there are many keys. */
-	for (size_t i = 0; i < known->n_wild; i++)
-		if (list_match(known->lines[known->wild[i]].patterns, name))
-			take(known, known->wild[i], arena, keys);
-	if (rk_map_get(known->names, lower(name), &first))
-		for (long at = (long)first; at != NONE; at = known->links[at].next)
-			take(known, known->links[at].line, arena, keys);
-	for (size_t i = 0; i < known->n_hashed; i++) {
-		rk_hmac_sha1(known->hashed[i].salt, sizeof(known->hashed[i].salt), name, len, sum);
-		if (memcmp(sum, known->hashed[i].sum, sizeof(sum)) == 0)
-			take(known, known->hashed[i].line, arena, keys);
-	}
+	find(&(struct question){ known, port == 22 ? plain : rk_arena_printf(arena, "[%s]:%d", host, port), false, arena, keys });
+	if (port != 22)
+		find(&(struct question){ known, plain, true, arena, keys });
 }
 
 bool rk_host_key_parse(const char *text, struct rk_arena *arena, struct rk_host_key *ret)
@@ -236,7 +276,7 @@ bool rk_host_key_parse(const char *text, struct rk_arena *arena, struct rk_host_
 
 	if (!key_ok(type, blob))
 		return false;
-	*ret = (struct rk_host_key){ type, blob, false };
+	*ret = (struct rk_host_key){ .type = type, .blob = blob, .mark = RK_HOST_KEY_KNOWN };
 	return true;
 }
 

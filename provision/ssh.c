@@ -15,11 +15,8 @@
 
 enum { TRIES = 3 };
 
-/* What is cheap and current comes first; both sides take the first that both have. */
 #define KEX "curve25519-sha256,curve25519-sha256@libssh.org,ecdh-sha2-nistp256,ecdh-sha2-nistp384,ecdh-sha2-nistp521," \
 	    "diffie-hellman-group16-sha512,diffie-hellman-group18-sha512"
-#define CIPHERS "chacha20-poly1305@openssh.com,aes256-gcm@openssh.com,aes128-gcm@openssh.com,aes256-ctr,aes192-ctr,aes128-ctr"
-#define MACS "hmac-sha2-256-etm@openssh.com,hmac-sha2-512-etm@openssh.com,hmac-sha2-256,hmac-sha2-512"
 #define USER_KEYS "ssh-ed25519-cert-v01@openssh.com,ecdsa-sha2-nistp256-cert-v01@openssh.com,rsa-sha2-512-cert-v01@openssh.com," \
 		  "ssh-ed25519,ecdsa-sha2-nistp256,ecdsa-sha2-nistp384,ecdsa-sha2-nistp521,rsa-sha2-512,rsa-sha2-256"
 
@@ -59,10 +56,10 @@ static int set_options(struct rk_ssh *ssh, const struct rk_ssh_opening *open, co
 		{ SSH_OPTIONS_KEY_EXCHANGE, KEX },
 		{ SSH_OPTIONS_HOSTKEYS, host_keys },
 		{ SSH_OPTIONS_PUBLICKEY_ACCEPTED_TYPES, USER_KEYS },
-		{ SSH_OPTIONS_CIPHERS_C_S, CIPHERS },
-		{ SSH_OPTIONS_CIPHERS_S_C, CIPHERS },
-		{ SSH_OPTIONS_HMAC_C_S, MACS },
-		{ SSH_OPTIONS_HMAC_S_C, MACS },
+		{ SSH_OPTIONS_CIPHERS_C_S, RK_SSH_CIPHERS },
+		{ SSH_OPTIONS_CIPHERS_S_C, RK_SSH_CIPHERS },
+		{ SSH_OPTIONS_HMAC_C_S, RK_SSH_MACS },
+		{ SSH_OPTIONS_HMAC_S_C, RK_SSH_MACS },
 	};
 
 	for (size_t i = 0; i < RK_ARRAY_SIZE(options); i++)
@@ -95,7 +92,7 @@ static int key_exchange(struct rk_ssh *ssh, struct rk_ssh_opening *open, int fd,
 		if (rc == SSH_OK)
 			break;
 		if (rc == SSH_ERROR) {
-			open->retry = true;
+			open->retry = open->doubted = true;
 			return rk_ssh_unreachable(ssh, "key exchange", ssh_get_error(ssh->session), err);
 		}
 		if ((rc = rk_ssh_wait(ssh, open->connect_until, "key exchange", err)) != 0)
@@ -158,11 +155,11 @@ static int open_once(struct rk_ssh *ssh, struct rk_ssh_opening *open, struct rk_
 }
 
 /* sshd drops connections early when many arrive at once (MaxStartups): come back a little later, not all at the same time. */
-static int open_retrying(struct rk_ssh *ssh, struct rk_ssh_opening *open, struct rk_err *err)
+static int retrying(struct rk_ssh *ssh, struct rk_ssh_opening *open, int (*once)(struct rk_ssh *, struct rk_ssh_opening *, struct rk_err *), struct rk_err *err)
 {
 	for (int try = 1;; try++) {
-		open->retry = false;
-		int rc = open_once(ssh, open, err);
+		open->retry = open->doubted = false;
+		int rc = once(ssh, open, err);
 		if (rc == 0 || !open->retry || try == TRIES)
 			return rc;
 		drop_session(ssh);
@@ -175,6 +172,40 @@ static int open_retrying(struct rk_ssh *ssh, struct rk_ssh_opening *open, struct
 			if (rk_ssh_wait_fd(ssh, -1, 0, until, "key exchange", err) == RK_CANCELLED)
 				return RK_CANCELLED;
 	}
+}
+
+/* What the host's certificate proves, after what is known otherwise has not been enough: one that was good before, else the one that it shows. */
+static int open_certified(struct rk_ssh *ssh, struct rk_ssh_opening *open, struct rk_err *err)
+{
+	int rc = RK_UNREACHABLE;
+
+	drop_session(ssh);
+	if (rk_ssh_certificate_kept(ssh, open)) {
+		rc = retrying(ssh, open, open_once, err);
+		if (!rc || !open->doubted)
+			return rc;
+		drop_session(ssh);
+	}
+	rc = retrying(ssh, open, rk_ssh_certificate_fetch, err);
+	drop_session(ssh);
+	return rc ? rc : retrying(ssh, open, open_once, err);
+}
+
+/* A host is who it says when it shows a key that is known, or has the key of a certificate by an authority, as for ssh. The former costs less. */
+static int open_trusted(struct rk_ssh *ssh, struct rk_ssh_opening *open, struct rk_err *err)
+{
+	bool known = rk_host_keys_have(&open->keys, RK_HOST_KEY_KNOWN);
+	struct rk_err why RK_CLEANUP_ERR = RK_ERR_INIT;
+	int rc = known ? retrying(ssh, open, open_once, err) : RK_UNREACHABLE;
+
+	if (known && (!rc || !open->doubted || !rk_host_keys_have(&open->keys, RK_HOST_KEY_AUTHORITY)))
+		return rc;
+	rc = open_certified(ssh, open, &why);
+	if (rc && known && !open->certified && rc != RK_CANCELLED)
+		rk_err_detail(err, "nor is another key proven by a certificate: %s", why.message);
+	else
+		rk_err_move(err, &why);
+	return rc;
 }
 
 static const char *own_name(struct rk_arena *arena)
@@ -204,7 +235,7 @@ int rk_ssh_open_one(const struct rk_ssh_target *target, struct rk_ssh *via, cons
 	open.connect_until = rk_clock_ms(NULL) + ssh->limits.connect_ms;
 	ssh->name = session_name(&open, via);
 	int rc = rk_ssh_trusted_keys(ssh, &open, err);
-	if (rc != 0 || (rc = open_retrying(ssh, &open, err)) != 0) {
+	if (rc != 0 || (rc = open_trusted(ssh, &open, err)) != 0) {
 		ssh->broken = true;
 		drop_session(ssh);
 		free(ssh->name);

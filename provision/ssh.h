@@ -1,5 +1,5 @@
-/* One SSH transport (libssh). Host keys are pinned; unknown keys are an error that says how to add one. Blocking calls, any thread, one
- * thread per session. No password ever. Everything that reaches a remote shell is an argv quoted by rk_shell_quote. */
+/* One SSH transport (libssh). Host keys are pinned, or proven by certificates of pinned authorities; any other is an error that says what to do.
+ * Blocking calls, any thread, one thread per session. No password ever. Everything that reaches a remote shell is an argv quoted by rk_shell_quote. */
 #pragma once
 #include <stdbool.h>
 #include <stddef.h>

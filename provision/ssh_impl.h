@@ -1,12 +1,16 @@
 /* What the files of the SSH transport share: ssh.c opens and closes, ssh_connect.c finds the host, ssh_hostkey.c decides whom to trust,
- * ssh_auth.c logs in, ssh_jump.c goes through other hosts, ssh_gate.c lets a few at a time into each, ssh_run.c runs commands, ssh_tied.c
- * ends them. Sessions run non-blocking; every phase has its own deadline, because a daemon that hangs answers TCP and nothing else. libssh's own configuration and
- * known_hosts reading is off: what is trusted is decided here. */
+ * ssh_certificate.c what certificates prove, ssh_auth.c logs in, ssh_jump.c goes through other hosts, ssh_gate.c lets a few at a time into each,
+ * ssh_run.c runs commands, ssh_tied.c ends them. Sessions run non-blocking; every phase has its own deadline, because a daemon that hangs answers TCP
+ * and nothing else. libssh's own configuration and known_hosts reading is off: what is trusted is decided here. */
 #pragma once
 #include <stdint.h>
 
 #include "provision/known_hosts.h"
 #include "provision/ssh.h"
+
+/* What is cheap and current comes first; both sides take the first that both have. */
+#define RK_SSH_CIPHERS "chacha20-poly1305@openssh.com,aes256-gcm@openssh.com,aes128-gcm@openssh.com,aes256-ctr,aes192-ctr,aes128-ctr"
+#define RK_SSH_MACS "hmac-sha2-256-etm@openssh.com,hmac-sha2-512-etm@openssh.com,hmac-sha2-256,hmac-sha2-512"
 
 enum { RK_SSH_SLICE_MS = 200 };   /* longest wait without a look at the cancel flag */
 
@@ -34,6 +38,8 @@ struct rk_ssh_opening {
 	int port;
 	int64_t connect_until;
 	bool retry;                  /* the server dropped us before the key exchange: likely MaxStartups */
+	bool doubted;                /* no key that is trusted was shown or agreed on: another source of trust may know more */
+	bool certified;              /* the key to be shown is the one in the host's certificate */
 };
 
 /* Sets RK_UNREACHABLE with the phase; `why` may come from the other side. */
@@ -51,9 +57,14 @@ int rk_ssh_carry_to(struct rk_ssh *ssh, const struct rk_ssh_opening *open, int *
 void rk_ssh_carrier_free(struct rk_ssh *ssh);
 /* Which keys may this host show? */
 int rk_ssh_trusted_keys(struct rk_ssh *ssh, struct rk_ssh_opening *open, struct rk_err *err);
+/* Hosts that an authority vouches for: takes the key that the host's certificate proves, and that alone, into open->keys. The one that came before, if it
+ * is still good... */
+bool rk_ssh_certificate_kept(struct rk_ssh *ssh, struct rk_ssh_opening *open);
+/* ...or the one that the host shows now, on a connection of its own, which is left to the caller to drop when it went through a jump host. */
+int rk_ssh_certificate_fetch(struct rk_ssh *ssh, struct rk_ssh_opening *open, struct rk_err *err);
 /* Asking only for key types that we know a key of, else a server with several keys shows one that we cannot judge. In the arena. */
-int rk_ssh_host_key_algorithms(struct rk_ssh *ssh, const struct rk_ssh_opening *open, const char **ret, struct rk_err *err);
-int rk_ssh_check_host_key(struct rk_ssh *ssh, const struct rk_ssh_opening *open, struct rk_err *err);
+int rk_ssh_host_key_algorithms(struct rk_ssh *ssh, struct rk_ssh_opening *open, const char **ret, struct rk_err *err);
+int rk_ssh_check_host_key(struct rk_ssh *ssh, struct rk_ssh_opening *open, struct rk_err *err);
 int rk_ssh_authenticate(struct rk_ssh *ssh, const struct rk_ssh_opening *open, struct rk_err *err);
 /* Waits for its turn to log in at the jump host of that name, at most until `until`: RK_UNREACHABLE or RK_CANCELLED then. Every enter that gives 0
  * needs its leave. */

@@ -1,7 +1,7 @@
 #!/bin/sh
 # Installs what building, tests and lab need, when something is missing; does nothing (and uses no network) otherwise.
 set -eu
-packages="gcc make pkg-config libvirt-dev libssh-dev libreadline-dev libjansson-dev libcmocka-dev libsqlite3-dev libpq-dev
+packages="gcc make pkg-config libvirt-dev libssh-dev libssl-dev libreadline-dev libjansson-dev libcmocka-dev libsqlite3-dev libpq-dev
 	libcurl4-openssl-dev libxml2-dev libisofs-dev mandoc shellcheck libvirt-daemon libvirt-daemon-driver-qemu libvirt-clients
 	qemu-system-x86 qemu-system-arm qemu-utils opensm ibsim-utils infiniband-diags openssh-server openssh-client dropbear-bin busybox-static
 	libxml2-utils jq xz-utils zstd cpio postgresql procps git iproute2 cloud-init graphviz zsh fish

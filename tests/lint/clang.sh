@@ -9,7 +9,7 @@ if ! command -v clang >/dev/null; then
 fi
 flags=(-std=gnu17 -D_GNU_SOURCE -I. -I"${BUILD:-build}/gen" '-DRK_VERSION="0"' '-DUMAD2SIM=""' -fsyntax-only -Wall -Wextra -Wshadow -Wstrict-prototypes -Wmissing-prototypes
 	-Wwrite-strings -Wformat=2 -Wundef -Wvla -Werror)
-libraries='libvirt libvirt-qemu libssh readline jansson sqlite3 libcurl libxml-2.0 libisofs-1'
+libraries='libvirt libvirt-qemu libssh libcrypto readline jansson sqlite3 libcurl libxml-2.0 libisofs-1'
 if pkg-config --exists libpq; then
 	flags+=(-DRK_WITH_LIBPQ=1)
 	libraries="$libraries libpq"

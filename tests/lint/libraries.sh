@@ -7,6 +7,7 @@ problems=0
 # PATTERN of the header, blank, MOST FILES that may include it.
 rows='libvirt/ 1
 libssh/ 6
+openssl/ 1
 curl/ 1
 jansson\.h 1
 readline/ 1

@@ -1,6 +1,7 @@
 /* Real OpenSSH servers for tests: one process per connection (inetd mode) on a loopback socket of our own. Not there on every machine: `up` tells. */
 #pragma once
 #include <arpa/inet.h>
+#include <dirent.h>
 #include <fcntl.h>
 #include <netinet/in.h>
 #include <pthread.h>
@@ -25,7 +26,7 @@ struct sshd {
 	atomic_bool silent;       /* accepts and never answers */
 	atomic_int connections;   /* so far */
 	pthread_t thread;
-	pid_t pids[64];
+	pid_t pids[512];
 	size_t n_pids;
 	bool up;
 };
@@ -107,8 +108,6 @@ static inline void sshd_start(struct sshd *s, const char *more)
 
 static inline void sshd_stop(struct sshd *s)
 {
-	static const char *const files[] = { "host", "user", "authorized", "config", "log", "known", "ca", "ca.pub", "guest", "guest.pub", "guest-cert.pub", "agent" };
-
 	if (!s->up)
 		return;
 	shutdown(s->listener, SHUT_RDWR);
@@ -119,10 +118,11 @@ static inline void sshd_stop(struct sshd *s)
 		kill(s->pids[i], SIGTERM);
 		waitpid(s->pids[i], NULL, 0);
 	}
-	for (size_t i = 0; i < RK_ARRAY_SIZE(files); i++) {
-		char *path RK_CLEANUP_FREE = rk_xasprintf("%s/%s", s->dir, files[i]);
-		unlink(path);
-	}
+	DIR *dir = opendir(s->dir);
+	for (struct dirent *e; dir && (e = readdir(dir)) != NULL;)
+		unlinkat(dirfd(dir), e->d_name, 0);
+	if (dir)
+		closedir(dir);
 	rmdir(s->dir);
 	free(s->host_public);
 	free(s->client_key);

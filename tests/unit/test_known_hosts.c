@@ -16,6 +16,25 @@
 
 #define KEY "AAAAC3NzaC1lZDI1NTE5AAAAIEfLG0ebGSfza0j9UJUU/rYaHT0FItcYyuVHKqR7iBR0"
 
+static struct rk_host_keys found(const char *text, const char *host, int port, struct rk_arena *arena)
+{
+	struct rk_known_hosts *k = rk_known_hosts_parse("the-file", text, strlen(text));
+	struct rk_host_keys keys = { 0 };
+
+	rk_known_hosts_find(k, host, port, arena, &keys);
+	rk_known_hosts_free(k);
+	return keys;
+}
+
+static size_t count(const struct rk_host_keys *keys, enum rk_host_key_mark mark)
+{
+	size_t n = 0;
+
+	for (size_t i = 0; i < keys->n; i++)
+		n += keys->items[i].mark == mark;
+	return n;
+}
+
 static void known_hosts_forms_are_understood(void **state)
 {
 	static const char key[] = KEY;
@@ -31,7 +50,6 @@ static void known_hosts_forms_are_understood(void **state)
 	rk_str_addc(&text, '|');
 	rk_base64_add(&text, sum, 20);
 	rk_str_addf(&text, " ssh-ed25519 %s", key); /* no newline at the end */
-	struct rk_known_hosts *k = rk_known_hosts_parse("f", text.text, text.len);
 	static const struct {
 		const char *host;
 		int port;
@@ -39,12 +57,10 @@ static void known_hosts_forms_are_understood(void **state)
 	} cases[] = { { "plain", 22, 1 }, { "PLAIN", 22, 1 }, { "plain", 2222, 0 }, { "r01-t01", 22, 1 }, { "r01-t02", 22, 0 }, { "sw", 2222, 1 }, { "sw", 22, 0 },
 		      { "sm1", 2201, 1 }, { "sm1", 22, 0 }, { "bad", 22, 0 }, { "10.0.0.1", 22, 0 }, { "10.0.0.[1", 22, 1 } };
 	for (size_t i = 0; i < RK_ARRAY_SIZE(cases); i++) {
-		struct rk_host_keys keys = { 0 };
-		rk_known_hosts_find(k, cases[i].host, cases[i].port, arena, &keys);
-		if (keys.n != cases[i].n)
-			fail_msg("%s:%d: %zu keys", cases[i].host, cases[i].port, keys.n);
+		struct rk_host_keys keys = found(text.text, cases[i].host, cases[i].port, arena);
+		if (count(&keys, RK_HOST_KEY_KNOWN) != cases[i].n)
+			fail_msg("%s:%d: %zu keys", cases[i].host, cases[i].port, count(&keys, RK_HOST_KEY_KNOWN));
 	}
-	rk_known_hosts_free(k);
 }
 
 static void digests_match_published_vectors(void **state)
@@ -70,25 +86,44 @@ static void digests_match_published_vectors(void **state)
 	}
 }
 
+/* Certificates name no ports: what is said of an authority or a revoked key counts for all of them; a key of the host is one of its port. */
 static void marks_are_kept_apart(void **state)
 {
 	static const char text[] = "@cert-authority r01-* ssh-ed25519 " KEY "\n@revoked * ssh-ed25519 " KEY "\n@new-mark r01-t01 ssh-ed25519 " KEY
-				   "\nr01-t01,r01-t02 ssh-ed25519 " KEY "\n";
+				   "\nr01-t01,r01-t02 ssh-ed25519 " KEY "\n@cert-authority *,!r01-t02 ssh-ed25519 " KEY "\n@revoked r02-t09 ssh-ed25519 " KEY "\n";
+	static const struct {
+		const char *host;
+		int port;
+		size_t known, revoked, authorities;
+	} cases[] = { { "r01-t01", 22, 1, 1, 2 }, { "r02-t01", 22, 0, 1, 1 }, { "r01-t02", 22, 1, 1, 1 }, { "r01-t01", 2222, 0, 2, 3 }, { "r02-t09", 2222, 0, 3, 2 } };
 	struct rk_arena *arena RK_CLEANUP_ARENA = rk_arena_new();
-	struct rk_known_hosts *k = rk_known_hosts_parse("the-file", text, sizeof(text) - 1);
-	struct rk_host_keys keys = { 0 }, other = { 0 };
 
 	(void)state;
-	rk_known_hosts_find(k, "r01-t01", 22, arena, &keys);
-	assert_int_equal(keys.n, 2);
-	assert_true(keys.items[0].revoked);
-	assert_false(keys.items[1].revoked);
-	assert_string_equal(keys.authority_file, "the-file");
-	assert_int_equal(keys.authority_line, 1);
-	rk_known_hosts_find(k, "r02-t01", 22, arena, &other);
-	assert_int_equal(other.n, 1);
-	assert_null(other.authority_file);
-	rk_known_hosts_free(k);
+	for (size_t i = 0; i < RK_ARRAY_SIZE(cases); i++) {
+		struct rk_host_keys keys = found(text, cases[i].host, cases[i].port, arena);
+		if (count(&keys, RK_HOST_KEY_KNOWN) != cases[i].known || count(&keys, RK_HOST_KEY_REVOKED) != cases[i].revoked ||
+		    count(&keys, RK_HOST_KEY_AUTHORITY) != cases[i].authorities)
+			fail_msg("%s:%d: %zu known, %zu revoked, %zu authorities", cases[i].host, cases[i].port, count(&keys, RK_HOST_KEY_KNOWN),
+				 count(&keys, RK_HOST_KEY_REVOKED), count(&keys, RK_HOST_KEY_AUTHORITY));
+	}
+	struct rk_host_keys keys = found(text, "r01-t01", 22, arena);
+	assert_int_equal(keys.items[0].mark, RK_HOST_KEY_AUTHORITY);
+	assert_string_equal(keys.items[0].file, "the-file");
+	assert_int_equal(keys.items[0].line, 1);
+}
+
+/* However many there are: one that is left out would be trusted again. */
+static void every_revoked_key_is_found(void **state)
+{
+	struct rk_arena *arena RK_CLEANUP_ARENA = rk_arena_new();
+	struct rk_str text RK_CLEANUP_STR = RK_STR_INIT;
+
+	(void)state;
+	rk_str_add(&text, "r01-* ssh-ed25519 " KEY "\n");
+	for (int i = 0; i < 300; i++)
+		rk_str_add(&text, "@revoked * ssh-ed25519 " KEY "\n");
+	struct rk_host_keys keys = found(text.text, "r01-t01", 22, arena);
+	assert_int_equal(count(&keys, RK_HOST_KEY_REVOKED), 300);
 }
 
 static size_t keys_of(const char *path, const char *host)
@@ -150,6 +185,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(known_hosts_forms_are_understood),
 		cmocka_unit_test(marks_are_kept_apart),
+		cmocka_unit_test(every_revoked_key_is_found),
 		cmocka_unit_test(a_file_is_read_again_only_when_it_changed),
 		cmocka_unit_test(digests_match_published_vectors),
 	};

@@ -207,28 +207,16 @@ static void known_hosts_decides_when_nothing_is_pinned(void **state)
 	open_fails(&t, NULL, "revoked");
 }
 
-/* Certificates of hosts are refused by name; a plain key beside the authority is taken. */
-static void an_authority_alone_is_refused_by_name(void **state)
+static void a_key_of_an_old_kind_is_refused_by_name(void **state)
 {
 	struct rk_ssh_target t = target();
 	char *known RK_CLEANUP_FREE = rk_xasprintf("%s/known", server.dir);
-	struct rk_err err RK_CLEANUP_ERR = RK_ERR_INIT;
-	struct rk_ssh *ssh = NULL;
 
 	(void)state;
 	if (!server.up)
 		skip();
 	t.host_key = NULL;
 	t.known_hosts = known;
-	char *authority RK_CLEANUP_FREE = rk_xasprintf("# ours\n@cert-authority *,[127.0.0.1]:* %s\n", server.host_public);
-	write_file("known", authority, 0600);
-	open_fails(&t, NULL, "certificate authority");
-	open_fails(&t, NULL, "known, line 2)");
-	char *both RK_CLEANUP_FREE = rk_xasprintf("%s[127.0.0.1]:%d %s\n", authority, server.port, server.host_public);
-	write_file("known", both, 0600);
-	if (rk_ssh_open(&t, NULL, NULL, NULL, &ssh, &err))
-		fail_msg("%s", err.message);
-	rk_ssh_close(ssh);
 	char *odd RK_CLEANUP_FREE = rk_xasprintf("[127.0.0.1]:%d ssh-dss%s\n", server.port, server.host_public + strlen("ssh-ed25519"));
 	write_file("known", odd, 0600);
 	open_fails(&t, NULL, "is not taken");
@@ -459,7 +447,7 @@ int main(void)
 		cmocka_unit_test(cancel_ends_a_command_and_not_the_session),
 		cmocka_unit_test(another_host_key_is_refused),
 		cmocka_unit_test(known_hosts_decides_when_nothing_is_pinned),
-		cmocka_unit_test(an_authority_alone_is_refused_by_name),
+		cmocka_unit_test(a_key_of_an_old_kind_is_refused_by_name),
 		cmocka_unit_test(the_time_for_all_of_it_ends_a_session),
 		cmocka_unit_test(a_certificate_beside_the_key_is_used),
 		cmocka_unit_test(an_agent_logs_in),
