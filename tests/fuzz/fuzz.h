@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 #include "cli/words.h"
+#include "inventory/base/digest.h"
 #include "inventory/base/json.h"
 #include "inventory/base/nodeset.h"
 #include "inventory/site_file.h"
@@ -18,8 +19,10 @@
 #include "provision/drivers/partitions_file.h"
 #include "provision/health/health.h"
 #include "provision/health/own.h"
+#include "provision/host_cert.h"
 #include "provision/known_hosts.h"
 #include "provision/simulate.h"
+#include "provision/ssh_hello.h"
 #include "tests/fuzz/fuzz_remote.h"
 #include "vmspec/image_file.h"
 
@@ -239,6 +242,41 @@ static inline void rk_fuzz_known_hosts(const uint8_t *data, size_t size)
 	(void)rk_host_key_parse(text, arena, &key);
 }
 
+/* By an authority that is trusted, whichever it names. */
+static inline void rk_fuzz_host_cert(const uint8_t *data, size_t size)
+{
+	RK_CLEANUP_ARENA struct rk_arena *arena = rk_arena_new();
+	struct rk_str blob RK_CLEANUP_STR = RK_STR_INIT;
+	struct rk_err err RK_CLEANUP_ERR = RK_ERR_INIT;
+	struct rk_host_keys keys = { 0 };
+	struct rk_host_cert cert;
+	struct rk_host_key key;
+
+	if (rk_host_cert_parse((struct rk_bytes){ data, size }, &cert, NULL))
+		return;
+	rk_base64_add(&blob, cert.authority.at, cert.authority.n);
+	rk_host_keys_add(&keys, &(struct rk_host_key){ "any", rk_str_text(&blob), RK_HOST_KEY_AUTHORITY, "f", 1 }, arena);
+	if (rk_host_cert_judge(&cert, "localhost", 1600000000, &keys, arena, &key, &err) && rk_utf8_valid(err.message, strlen(err.message)) != strlen(err.message))
+		abort();
+}
+
+/* The first byte says how much comes at a time. */
+static inline void rk_fuzz_ssh_hello(const uint8_t *data, size_t size)
+{
+	struct rk_ssh_hello hello RK_CLEANUP(rk_ssh_hello_clear);
+	struct rk_err err RK_CLEANUP_ERR = RK_ERR_INIT;
+	int rc = 0;
+
+	rk_ssh_hello_begin(&hello, "c", "m");
+	size_t step = size ? 1 + (size_t)data[0] * 8 : 1;
+	for (size_t at = 1; !rc && at < size; at += step)
+		rc = rk_ssh_hello_take(&hello, data + at, size - at < step ? size - at : step, &err);
+	if (rc && rk_utf8_valid(err.message, strlen(err.message)) != strlen(err.message))
+		abort();
+	if (hello.stage == RK_SSH_HELLO_DONE && !rc)
+		rk_fuzz_host_cert((const uint8_t *)rk_str_text(&hello.key), hello.key.len);
+}
+
 static inline void rk_fuzz_words(const uint8_t *data, size_t size)
 {
 	RK_CLEANUP_ARENA struct rk_arena *arena = rk_arena_new();
@@ -330,7 +368,7 @@ static const struct rk_fuzz_entry rk_fuzz_entries[] __attribute__((unused)) = {
 	{ "time", rk_fuzz_time }, { "requests", rk_fuzz_requests }, { "redfish", rk_fuzz_redfish }, { "own", rk_fuzz_own }, { "nmxm", rk_fuzz_nmxm },
 	{ "ufm", rk_fuzz_ufm }, { "rest", rk_fuzz_rest }, { "discover", rk_fuzz_discover }, { "libvirt", rk_fuzz_libvirt }, { "answer", rk_fuzz_answer },
 	{ "counters", rk_fuzz_counters }, { "kept", rk_fuzz_kept }, { "fabric", rk_fuzz_fabric }, { "tables", rk_fuzz_tables }, { "switch", rk_fuzz_switch },
-	{ "profile", rk_fuzz_profile },
+	{ "profile", rk_fuzz_profile }, { "host_cert", rk_fuzz_host_cert }, { "ssh_hello", rk_fuzz_ssh_hello },
 };
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);

@@ -1,0 +1,3 @@
+#include "tests/fuzz/fuzz.h"
+
+RK_FUZZ(host_cert)
