@@ -192,6 +192,13 @@ struct rk_ib_service {
 	int *tenants; size_t n_tenants;      /* unless all */
 };
 
+/* An operation could not take it away and was ended without (op resume --give-up): it may be there still, so its number is given to nobody. */
+struct rk_remains {
+	int rack, fabric;            /* an NVLink partition of the rack or a PKey of the fabric; the other one is RK_NONE */
+	int id;                      /* of the partition, or the key */
+	const char *name, *why;      /* what managers call it; who gave it up and why */
+};
+
 struct rk_reservation {
 	int64_t id;
 	int tenant;
@@ -259,6 +266,7 @@ struct rk_site {
 	struct rk_nvl_partition *nvl_partitions; size_t n_nvl_partitions;
 	struct rk_ib_partition *ib_partitions;   size_t n_ib_partitions;
 	struct rk_ib_service *ib_services;       size_t n_ib_services; /* by name */
+	struct rk_remains *remains;              size_t n_remains;
 	struct rk_reservation *reservations;     size_t n_reservations;
 	struct rk_silence *silences;             size_t n_silences; /* ended ones too */
 	struct rk_site_index *index; /* private */
@@ -290,6 +298,9 @@ bool rk_ib_serves(const struct rk_ib_service *service, int tenant);
 bool rk_ib_server(const struct rk_ib_service *service, uint64_t port_guid);
 /* Is the HCA's port to be a limited member? That of a cluster with a partition of its own on that fabric. */
 bool rk_ib_service_has(const struct rk_site *site, const struct rk_ib_service *service, int hca);
+/* Is a partition, or a key, of this number left behind? NULL: no. */
+const struct rk_remains *rk_nvl_remains(const struct rk_site *site, int rack, int id);
+const struct rk_remains *rk_ib_remains(const struct rk_site *site, int fabric, unsigned pkey);
 /* The components of a tray, or (RK_NONE) of the rack itself: *ret_n from the result on. */
 const struct rk_component *rk_components(const struct rk_site *site, int rack, int tray, size_t *ret_n);
 

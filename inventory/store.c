@@ -180,6 +180,11 @@ const char *rk_store_uri_shown(struct rk_arena *arena, const char *uri)
 	return rk_arena_strdup(arena, shown);
 }
 
+const char *rk_store_by(const struct rk_store *store)
+{
+	return store->by;
+}
+
 const char *rk_store_uri(const struct rk_store *store)
 {
 	return store->shown;

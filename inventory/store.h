@@ -26,6 +26,7 @@ struct rk_store *rk_store_begun_with(const struct rk_site *site, const struct rk
 void rk_store_close(struct rk_store *store);
 void rk_cleanup_store(struct rk_store **store);
 #define RK_CLEANUP_STORE __attribute__((cleanup(rk_cleanup_store)))
+const char *rk_store_by(const struct rk_store *store); /* who acts: "user@host pid" */
 const char *rk_store_uri(const struct rk_store *store); /* for messages: without a password */
 const char *rk_store_uri_shown(struct rk_arena *arena, const char *uri); /* the same of any URI */
 int rk_store_newest_schema(void); /* that this program knows */
@@ -114,6 +115,9 @@ int rk_store_add_nvl_partition(struct rk_store *store, const char *rack, int id,
  * network, takes the planned one in exchange. */
 int rk_store_give_nvl_id(struct rk_store *store, const char *rack, const char *name, int id, struct rk_err *err);
 int rk_store_remove_nvl_partition(struct rk_store *store, const char *rack, const char *cluster, struct rk_err *err);
+/* Something that an operation was ended without taking away (struct rk_remains): no cluster and no service gets its number. why NULL: it is gone. */
+int rk_store_set_nvl_remains(struct rk_store *store, const char *rack, int id, const char *name, const char *why, struct rk_err *err);
+int rk_store_set_ib_remains(struct rk_store *store, const char *fabric, uint16_t pkey, const char *name, const char *why, struct rk_err *err);
 /* What was last read of an NVLink partition: how many GPUs the switch had in it, and how many of those whose guests were asked said so, too. */
 struct rk_nvl_note {
 	const char *rack, *name;          /* of the partition */

@@ -381,10 +381,12 @@ int rk_store_add_nvl_partition(struct rk_store *store, const char *rack, int id,
 	int rc = rk_store_join(store, &own, err);
 	if (!rc) {
 		rk_store_what(store, "NVLink partition %s/%d", rack, id);
+		rc = rk_store_nvl_not_remains(store, rack, id, err);
+	}
+	if (!rc)
 		rc = add_partition(store, "rack", "SELECT COUNT(*) FROM racks WHERE name = ?",
 				   "INSERT INTO nvl_partitions (rack, id, cluster, name, actor, at_ms, revision) VALUES (?, ?, ?, ?, ?, ?, ?)", rack, id, cluster,
 				   name, false, err);
-	}
 	return rk_store_part(store, own, rc, err);
 }
 
@@ -444,6 +446,8 @@ int rk_store_add_ib_partition(struct rk_store *store, const char *fabric, uint16
 		rk_store_what(store, "IB partition %s/0x%04x", fabric, pkey);
 		rc = rk_store_key_not_served(store, fabric, pkey, err);
 	}
+	if (!rc)
+		rc = rk_store_ib_not_remains(store, fabric, pkey, err);
 	if (!rc)
 		rc = add_partition(store, "fabric", "SELECT COUNT(*) FROM fabrics WHERE name = ?",
 				   "INSERT INTO ib_partitions (fabric, pkey, cluster, name, actor, at_ms, revision, full_member) VALUES (?, ?, ?, ?, ?, ?, ?, ?)",

@@ -20,6 +20,9 @@ int rk_store_free_pkey(const struct rk_site *site, int fabric, uint16_t *ret, st
 	for (size_t i = 0; i < site->n_ib_services; i++)
 		if (site->ib_services[i].fabric == fabric)
 			used[site->ib_services[i].pkey & RK_PKEY_DEFAULT] = true;
+	for (size_t i = 0; i < site->n_remains; i++)
+		if (site->remains[i].fabric == fabric)
+			used[site->remains[i].id & RK_PKEY_DEFAULT] = true;
 	for (int pkey = f->pkey_first; pkey <= f->pkey_last && pkey <= RK_PKEY_DEFAULT; pkey++) {
 		if (used[pkey])
 			continue;
@@ -38,6 +41,9 @@ int rk_store_free_nvl_id(const struct rk_site *site, int rack, int *ret, struct 
 	for (size_t i = 0; i < site->n_nvl_partitions; i++)
 		if (site->nvl_partitions[i].rack == rack && site->nvl_partitions[i].id >= NVL_FIRST && site->nvl_partitions[i].id <= NVL_LAST)
 			used[site->nvl_partitions[i].id] = true;
+	for (size_t i = 0; i < site->n_remains; i++)
+		if (site->remains[i].rack == rack && site->remains[i].id >= NVL_FIRST && site->remains[i].id <= NVL_LAST)
+			used[site->remains[i].id] = true;
 	for (int id = NVL_FIRST; id <= NVL_LAST; id++) {
 		if (used[id])
 			continue;

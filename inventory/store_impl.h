@@ -60,6 +60,9 @@ int rk_store_need(struct rk_store *store, const char *kind, const char *sql, con
 int rk_store_port_not_server(struct rk_store *store, uint64_t guid, struct rk_err *err);
 /* RK_CONFLICT when the key is that of a service; of a transaction. */
 int rk_store_key_not_served(struct rk_store *store, const char *fabric, uint16_t pkey, struct rk_err *err);
+/* RK_CONFLICT when one of this number was left behind; of a transaction. */
+int rk_store_nvl_not_remains(struct rk_store *store, const char *rack, int id, struct rk_err *err);
+int rk_store_ib_not_remains(struct rk_store *store, const char *fabric, uint16_t pkey, struct rk_err *err);
 /* Next number of a counter ("op", "cluster", ...), never given twice. */
 int rk_store_next(struct rk_store *store, const char *counter, int64_t *ret, struct rk_err *err);
 int64_t rk_store_now_ms(void);

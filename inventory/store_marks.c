@@ -1,4 +1,5 @@
 #include <stdio.h>
+#include <string.h>
 
 #include "inventory/base/str.h"
 #include "inventory/store_impl.h"
@@ -88,4 +89,63 @@ int rk_store_set_rack_coolant(struct rk_store *store, const char *rack, double s
 int rk_store_set_tray_versions(struct rk_store *store, const char *tray, const char *versions, struct rk_err *err)
 {
 	return set_mark(store, "tray", tray, "versions", versions, err);
+}
+
+/* ---- what was left behind ----------------------------------------------------------------------------------------------------------------- */
+
+/* Marks of these kinds: the place is the name, the number the mark, "NAME WHY" the reason (names have no blanks). */
+static const char nvl_kind[] = "nvlink-remains", ib_kind[] = "ib-remains";
+
+static int set_remains(struct rk_store *store, const char *kind, const char *place, int id, const char *name, const char *why, struct rk_err *err)
+{
+	char *both RK_CLEANUP_FREE = why ? rk_xasprintf("%s %s", name, why) : NULL, number[16];
+	bool own;
+	int rc = rk_store_join(store, &own, err);
+
+	snprintf(number, sizeof(number), "%d", id);
+	if (!rc) {
+		rk_store_what(store, "%s of %s %s", kind, place, why ? "left behind" : "gone");
+		rc = write_mark(store, kind, place, number, both, err);
+	}
+	return rk_store_part(store, own, rc, err);
+}
+
+int rk_store_set_nvl_remains(struct rk_store *store, const char *rack, int id, const char *name, const char *why, struct rk_err *err)
+{
+	return set_remains(store, nvl_kind, rack, id, name, why, err);
+}
+
+int rk_store_set_ib_remains(struct rk_store *store, const char *fabric, uint16_t pkey, const char *name, const char *why, struct rk_err *err)
+{
+	return set_remains(store, ib_kind, fabric, pkey, name, why, err);
+}
+
+static int not_remains(struct rk_store *store, const char *kind, const char *what, const char *place, int id, struct rk_err *err)
+{
+	struct rk_arena *arena RK_CLEANUP_ARENA = rk_arena_new();
+	char number[16];
+	const char *both = NULL;
+
+	snprintf(number, sizeof(number), "%d", id);
+	const struct rk_db_value args[] = { RK_DB_S(kind), RK_DB_S(place), RK_DB_S(number) };
+	int rc = rk_db_one_text(store->db, "SELECT reason FROM marks WHERE kind = ? AND name = ? AND mark = ?", args, RK_ARRAY_SIZE(args), arena, &both, err);
+	if (rc || !both)
+		return rc;
+	rk_err_set(err, RK_CONFLICT, "%s may still be there: %s", what, both + strcspn(both, " ") + 1);
+	rk_err_hint(err, "racksh drift --fix removes it once its manager answers");
+	return RK_CONFLICT;
+}
+
+int rk_store_nvl_not_remains(struct rk_store *store, const char *rack, int id, struct rk_err *err)
+{
+	char *what RK_CLEANUP_FREE = rk_xasprintf("NVLink partition %s/%d", rack, id);
+
+	return not_remains(store, nvl_kind, what, rack, id, err);
+}
+
+int rk_store_ib_not_remains(struct rk_store *store, const char *fabric, uint16_t pkey, struct rk_err *err)
+{
+	char *what RK_CLEANUP_FREE = rk_xasprintf("PKey %s/0x%04x", fabric, pkey);
+
+	return not_remains(store, ib_kind, what, fabric, pkey, err);
 }

@@ -335,6 +335,8 @@ static const struct {
 	{ "SELECT p.cluster, r.pos, p.id, p.name FROM nvl_partitions p JOIN racks r ON r.name = p.rack", rk_read_nvl },
 	{ "SELECT p.cluster, f.pos, p.pkey, p.name, p.full_member FROM ib_partitions p JOIN fabrics f ON f.name = p.fabric", rk_read_ib },
 	{ "SELECT s.name, f.pos, s.pkey, s.servers, s.tenants FROM ib_services s JOIN fabrics f ON f.name = s.fabric", rk_read_service },
+	{ "SELECT r.pos, -1, m.mark, m.reason FROM marks m JOIN racks r ON r.name = m.name WHERE m.kind = 'nvlink-remains' UNION ALL"
+	  " SELECT -1, f.pos, m.mark, m.reason FROM marks m JOIN fabrics f ON f.name = m.name WHERE m.kind = 'ib-remains' ORDER BY 1, 2, 3", rk_read_remains },
 	{ "SELECT id, tenant, racks, trays, from_ms, to_ms FROM reservations ORDER BY id", rk_read_reservation },
 	{ "SELECT id, trays, checks, reason, from_ms, to_ms, actor FROM silences ORDER BY id", rk_read_silence },
 };
@@ -353,7 +355,7 @@ static int make_room(void *ctx, const struct rk_db_row *row, struct rk_err *err)
 		{ &s->images, sizeof(*s->images) },	{ &s->tenants, sizeof(*s->tenants) }, { &s->clusters, sizeof(*s->clusters) },
 		{ &s->vms, sizeof(*s->vms) },		{ &s->nvl_partitions, sizeof(*s->nvl_partitions) },
 		{ &s->ib_partitions, sizeof(*s->ib_partitions) }, { &s->reservations, sizeof(*s->reservations) },
-		{ &s->parts, sizeof(*s->parts) }, { &s->silences, sizeof(*s->silences) }, { &s->ib_services, sizeof(*s->ib_services) },
+		{ &s->parts, sizeof(*s->parts) }, { &s->silences, sizeof(*s->silences) }, { &s->ib_services, sizeof(*s->ib_services) }, { &s->remains, sizeof(*s->remains) },
 	};
 
 	(void)err;
@@ -369,7 +371,7 @@ static int make_room(void *ctx, const struct rk_db_row *row, struct rk_err *err)
 #define COUNT(table) "(SELECT COUNT(*) FROM " table ")"
 static const char count_sql[] = "SELECT " COUNT("profiles") ", " COUNT("fabrics") ", " COUNT("racks") ", " COUNT("trays") ", " COUNT("gpus") ", "
 	COUNT("hcas") ", " COUNT("images") ", " COUNT("tenants") ", " COUNT("clusters") ", " COUNT("vms") ", " COUNT("nvl_partitions") ", "
-	COUNT("ib_partitions") ", " COUNT("reservations") ", " COUNT("parts") ", " COUNT("silences") ", " COUNT("ib_services") ", (SELECT value FROM meta WHERE name = 'revision')";
+	COUNT("ib_partitions") ", " COUNT("reservations") ", " COUNT("parts") ", " COUNT("silences") ", " COUNT("ib_services") ", " COUNT("marks WHERE kind LIKE '%-remains'") ", (SELECT value FROM meta WHERE name = 'revision')";
 
 int rk_store_read_site(struct rk_store *store, struct rk_site **ret, struct rk_err *err)
 {

@@ -122,6 +122,24 @@ static size_t read_tenants(struct rk_row_reader *r, const char *text, int **ret)
 	return n;
 }
 
+/* The place is a position; which one of two columns says what it is. */
+int rk_read_remains(void *ctx, const struct rk_db_row *row, struct rk_err *err)
+{
+	struct rk_row_reader *r = ctx;
+	struct rk_remains *m = &r->site->remains[r->site->n_remains++];
+	const char *both = rk_db_text(row, 3);
+	size_t len = strcspn(both, " ");
+	uint64_t id = 0;
+
+	*m = (struct rk_remains){ .rack = (int)rk_db_int(row, 0), .fabric = (int)rk_db_int(row, 1) };
+	m->name = rk_arena_strndup(r->arena, both, len);
+	m->why = rk_arena_strdup(r->arena, both[len] ? both + len + 1 : "");
+	if (!rk_parse_u64(rk_db_text(row, 2), &id) || id > RK_NVL_DEFAULT)
+		return rk_read_position("marks", RK_NONE, 0, &m->id, err);
+	m->id = (int)id;
+	return 0;
+}
+
 int rk_read_service(void *ctx, const struct rk_db_row *row, struct rk_err *err)
 {
 	struct rk_row_reader *r = ctx;

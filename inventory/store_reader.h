@@ -22,6 +22,7 @@ int rk_read_vm(void *ctx, const struct rk_db_row *row, struct rk_err *err);
 int rk_read_nvl(void *ctx, const struct rk_db_row *row, struct rk_err *err);
 int rk_read_ib(void *ctx, const struct rk_db_row *row, struct rk_err *err);
 int rk_read_service(void *ctx, const struct rk_db_row *row, struct rk_err *err);
+int rk_read_remains(void *ctx, const struct rk_db_row *row, struct rk_err *err);
 int rk_read_reservation(void *ctx, const struct rk_db_row *row, struct rk_err *err);
 int rk_read_silence(void *ctx, const struct rk_db_row *row, struct rk_err *err);
 /* Once all clusters were read: by name, with their row ids known. */

@@ -37,6 +37,8 @@ static int is_free(struct rk_store *store, const struct rk_new_service *s, struc
 	if (!rc)
 		rc = rk_store_key_not_served(store, s->fabric, s->pkey, err);
 	if (!rc)
+		rc = rk_store_ib_not_remains(store, s->fabric, s->pkey, err);
+	if (!rc)
 		rc = rk_db_one_int(store->db, "SELECT COUNT(*) FROM ib_partitions WHERE fabric = ? AND pkey = ?", key, 2, 0, &n, err);
 	return rc || !n ? rc : rk_err_set(err, RK_CONFLICT, "PKey %s/0x%04x is that of a cluster", s->fabric, s->pkey);
 }

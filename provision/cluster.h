@@ -76,6 +76,7 @@ struct rk_drift {
 	const char *status;               /* in-sync | drifted | unknown */
 	/* For the way back. */
 	bool stray;                       /* it is there and belongs to no cluster */
+	bool remains;                     /* of a stray: an operation was ended without it (struct rk_remains) */
 	int place, id;                    /* of a stray: tray; rack and partition; fabric and key */
 	const char *name;                 /* of a stray: what the host or the manager calls it */
 	const char *refused;              /* drifted, and there is no way back: why not. NULL: there is, or nobody looked yet */

@@ -243,6 +243,9 @@ static bool name_taken(const struct rk_site *site, int rack, const char *name)
 	for (size_t i = 0; i < site->n_nvl_partitions; i++)
 		if (site->nvl_partitions[i].rack == rack && rk_streq(site->nvl_partitions[i].name, name))
 			return true;
+	for (size_t i = 0; i < site->n_remains; i++)
+		if (site->remains[i].rack == rack && rk_streq(site->remains[i].name, name))
+			return true;
 	return false;
 }
 

@@ -160,7 +160,7 @@ static const char *remove_nvlink(struct fixer *x, const struct rk_drift *d)
 	size_t n = 0;
 	struct rk_jw w;
 
-	if (!made_here(x, d))
+	if (!d->remains && !made_here(x, d))
 		return rk_arena_printf(x->arena, "NVLink partition \"%s\" was not made by this racksh", d->name ? d->name : "");
 	rk_jw_init(&w, &params, 0);
 	rk_jw_object(&w);
@@ -189,7 +189,7 @@ static const char *remove_infiniband(struct fixer *x, const struct rk_drift *d)
 	const char *fabric = x->world->site->fabrics[d->place].name;
 
 	rk_plan_add(x->plan, "ib.remove", d->object, rk_arena_printf(x->arena, "ib:%s", fabric),
-		    rk_arena_printf(x->arena, "{\"fabric\":\"%s\",\"pkey\":%d}", fabric, d->id), NULL, 0);
+		    rk_arena_printf(x->arena, "{\"fabric\":\"%s\",\"pkey\":%d,\"remains\":%d}", fabric, d->id, d->remains), NULL, 0);
 	return NULL;
 }
 
@@ -205,12 +205,13 @@ static const struct way {
 	{ "nvlink", "gpus", true, remove_nvlink },       { "infiniband", "configured", true, remove_infiniband }, { "inventory", "vms", false, follows },
 };
 
-/* One fix per object: "configured" and "ports" of a key are put right by the same step, and what is refused is said once. */
+/* One fix per object: "configured" and "ports" of a key are put right by the same step, and what is refused is said once. Where the network gives ids
+ * one that was left behind may have the number of another one. */
 static bool seen_before(const struct rk_drift *rows, size_t i)
 {
 	for (size_t k = 0; k < i; k++)
 		if (rk_streq(rows[k].status, "drifted") && rk_streq(rows[k].plane, rows[i].plane) && rk_streq(rows[k].object, rows[i].object) &&
-		    !rows[k].refused == !rows[i].refused)
+		    rk_streq(rows[k].name, rows[i].name) && !rows[k].refused == !rows[i].refused)
 			return true;
 	return false;
 }

@@ -23,10 +23,12 @@ static int close_op(struct rk_run *r, const char *state, enum rk_op_end end, con
 	struct rk_arena *arena RK_CLEANUP_ARENA = rk_arena_new();
 	struct rk_store *store = r->world->store;
 	struct rk_op_row row;
+	const char *left = rk_run_left_word(r);
 	int rc = rk_store_begin(store, -1, err);
 
 	if (rc)
 		return rc;
+	detail = left ? left : detail;
 	rc = rk_run_ours(r, arena, &row, err);
 	if (!rc && r->type->finish)
 		rc = r->type->finish(r->world, r->op, rk_json_root(r->params), end, err);
@@ -42,7 +44,8 @@ static int close_op(struct rk_run *r, const char *state, enum rk_op_end end, con
 	if (rc)
 		return rc;
 	tell_hook(r, state, detail);
-	return rk_world_refresh(r->world, err);
+	rc = rk_world_refresh(r->world, err);
+	return rc ? rc : rk_run_left_behind(r, err);
 }
 
 static bool is_left(const struct rk_node *node)
@@ -72,6 +75,9 @@ static void list_left(const struct rk_run *r, bool hints, struct rk_err *err)
 			      node->err.message ? ": " : "", node->err.message ? node->err.message : "");
 		if (hints && node->err.hint)
 			rk_err_detail(err, "  %s", node->err.hint);
+		const char *out = hints ? rk_run_way_out(r, node, arena) : NULL;
+		if (out)
+			rk_err_detail(err, "  %s", out);
 	}
 }
 
@@ -312,6 +318,8 @@ static int take_up(struct rk_run *r, struct rk_world *world, int64_t op, const c
 		return RK_CONFLICT;
 	}
 	int rc = rk_world_drivers(world, err);
+	if (!rc)
+		rc = rk_op_check_give_up(world, op, err);
 	if (!rc)
 		rc = claim(world, op, why, err);
 	if (!rc)

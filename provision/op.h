@@ -25,6 +25,7 @@ struct rk_step_kind {
 	bool final;                       /* cannot be taken back: begun only when every step that can was done, and confirmed where that is asked */
 	bool several;                     /* operations may work on one target at a time: each adds and removes what is its own */
 	bool awaits;                      /* op.confirm: done by rk_op_confirm; params within_ms */
+	bool strict;                      /* not begun when a step that it stands on was given up: given up, too */
 	/* Engine thread, before the step runs: reads from the store what the step needs (into step->arena). May be NULL. */
 	int (*prepare)(struct rk_world *world, struct rk_step *step, struct rk_err *err);
 	/* Is the wanted state there already? *ret: 1 yes, 0 no. Sets step->before (JSON) for undo. May be NULL: no. */
@@ -33,6 +34,11 @@ struct rk_step_kind {
 	int (*undo)(struct rk_world *world, struct rk_step *step, struct rk_err *err);   /* idempotent; NULL: nothing to undo */
 	/* Engine thread, inside the journal transaction after apply (undone = false) or undo: settles the store. May be NULL. */
 	int (*settle)(struct rk_world *world, struct rk_step *step, bool undone, struct rk_err *err);
+	/* As settle, of one that failed and whose controller is lost for good (provision/op_give_up.c): the store is told what may still be there, and the
+	 * note says so. why: who gave it up, and why. NULL: it cannot be given up. */
+	int (*give_up)(struct rk_world *world, struct rk_step *step, bool undone, const char *why, struct rk_err *err);
+	/* Of an NVLink partition or a PKey as a whole: apply makes it, or removes it. */
+	bool makes, removes;
 };
 struct rk_step {
 	int id;                           /* 1.. in plan order */
@@ -89,6 +95,8 @@ bool rk_op_is_over(const struct rk_op_row *row);
  * RK_CONFLICT. One that awaits its confirmation is undone when its time is over, before that RK_CONFLICT says until when. */
 int rk_op_resume(struct rk_world *world, int64_t op, struct rk_err *err);
 int rk_op_rollback(struct rk_world *world, int64_t op, struct rk_err *err);
+/* With world->give_up, resume and rollback end it without the steps of that lane, when they fail once more and there is no other way out: RK_PARTIAL
+ * then, saying what is left where. RK_INVALID: no such step is left. */
 /* Stops it and takes back what it did: one that is left, or awaits its confirmation, here and now; one that another process runs by a word in
  * the store, waiting for the outcome when world->wait. 0 when it was cancelled or was over before. */
 int rk_op_cancel(struct rk_world *world, int64_t op, struct rk_err *err);

@@ -123,6 +123,11 @@ static int begin_step(struct rk_run *r, int at, bool undo, struct rk_err *err)
 		r->awaiting = true;
 		return node->state == RK_NODE_APPLYING ? 0 : journal(r, node, RK_NODE_APPLYING, NULL, err);
 	}
+	if (!undo && kind->strict && rk_run_falls_with(r, node)) {
+		/* Nothing stands on one. */
+		r->ended++;
+		return journal(r, node, RK_NODE_GIVEN_UP, node->step.note = "not begun: what it stands on was given up", err);
+	}
 	if (kind->prepare)
 		rc = kind->prepare(r->world, &node->step, err);
 	if (!rc && phase != RK_PROBE)
@@ -159,7 +164,7 @@ static int dispatch(struct rk_run *r, bool undo, struct rk_err *err)
 static bool all_reversible_done(const struct rk_run *r)
 {
 	for (size_t i = 0; i < r->n; i++)
-		if (!r->nodes[i].final && r->nodes[i].state != RK_NODE_DONE)
+		if (!r->nodes[i].final && !rk_node_is_done(&r->nodes[i]))
 			return false;
 	return true;
 }
@@ -185,6 +190,32 @@ static int failed_forward(struct rk_run *r, struct rk_node *node, struct rk_err 
 	return rc;
 }
 
+/* Told to the store and journalled as what it is. */
+static int give_up(struct rk_run *r, struct rk_node *node, bool undo, struct rk_err *err)
+{
+	const char *said = NULL;
+	int rc = rk_run_give_up(r, node, undo, &said, err);
+
+	if (!rc)
+		rc = journal(r, node, undo ? RK_NODE_LEFT : RK_NODE_GIVEN_UP, said, err);
+	say(r, node, "given up");
+	forget(r, node);
+	node->step.note = rk_arena_strdup(r->arena, said);
+	return rc;
+}
+
+static int done(struct rk_run *r, struct rk_node *node, struct rk_err *err)
+{
+	r->has_result = true;
+	int rc = journal(r, node, RK_NODE_DONE, node->phase == RK_PROBE ? "was there already" : node->step.note, err);
+
+	if (!rc)
+		rc = settle(r, node, false, err);
+	say(r, node, "done");
+	forget(r, node);
+	return rc;
+}
+
 static int forward_result(struct rk_run *r, int at, struct rk_err *err)
 {
 	struct rk_node *node = &r->nodes[at];
@@ -201,19 +232,24 @@ static int forward_result(struct rk_run *r, int at, struct rk_err *err)
 	r->ended++;
 	if (rc)
 		return rc;
-	if (node->rc)
+	if (node->rc && !rk_run_gives_up(r, node, false))
 		return failed_forward(r, node, err);
-	r->has_result = true;
-	rc = journal(r, node, RK_NODE_DONE, node->phase == RK_PROBE ? "was there already" : node->step.note, err);
-	if (!rc)
-		rc = settle(r, node, false, err);
-	say(r, node, "done");
-	forget(r, node);
+	rc = node->rc ? give_up(r, node, false, err) : done(r, node, err);
 	for (size_t u = 0; !rc && u < node->n_users; u++)
 		if (--r->nodes[node->users[u]].waiting == 0)
 			make_ready(r, (size_t)node->users[u]);
 	if (!rc && !node->final)
 		open_gate(r);
+	return rc;
+}
+
+static int undone(struct rk_run *r, struct rk_node *node, struct rk_err *err)
+{
+	int rc = journal(r, node, RK_NODE_UNDONE, node->step.note, err);
+
+	if (!rc)
+		rc = settle(r, node, true, err);
+	say(r, node, "undone");
 	return rc;
 }
 
@@ -225,17 +261,14 @@ static int undo_result(struct rk_run *r, int at, struct rk_err *err)
 	r->ended++;
 	if (rc)
 		return rc;
-	if (node->rc) {
+	if (node->rc && !rk_run_gives_up(r, node, true)) {
 		/* Stays "undoing": whoever takes this up goes on backwards. */
 		rc = journal(r, node, RK_NODE_UNDOING, node->err.message, err);
 		say(r, node, node->err.message ? node->err.message : "undo failed");
 		note_failure(r, node);
 		return rc;
 	}
-	rc = journal(r, node, RK_NODE_UNDONE, node->step.note, err);
-	if (!rc)
-		rc = settle(r, node, true, err);
-	say(r, node, "undone");
+	rc = node->rc ? give_up(r, node, true, err) : undone(r, node, err);
 	for (size_t d = 0; !rc && d < node->step.n_deps; d++) {
 		struct rk_node *dep = &r->nodes[node->step.deps[d] - 1];
 		if (--dep->waiting == 0 && dep->queued)
@@ -367,19 +400,19 @@ int rk_run_forward(struct rk_run *r, struct rk_err *err)
 		struct rk_node *node = &r->nodes[i];
 		node->queued = false;
 		node->waiting = node->final && !gate_open;
-		r->ended += node->state == RK_NODE_DONE;
+		r->ended += rk_node_is_done(node);
 		for (size_t d = 0; d < node->step.n_deps; d++)
-			node->waiting += r->nodes[node->step.deps[d] - 1].state != RK_NODE_DONE;
+			node->waiting += !rk_node_is_done(&r->nodes[node->step.deps[d] - 1]);
 	}
 	for (size_t i = r->n; i-- > 0;)
-		if (r->nodes[i].state != RK_NODE_DONE && !r->nodes[i].waiting)
+		if (!rk_node_is_done(&r->nodes[i]) && !r->nodes[i].waiting)
 			make_ready(r, i);
 	return r->n_ready ? run_rounds(r, forward_result, false, err) : 0;
 }
 
 static bool needs_undo(const struct rk_node *node)
 {
-	return node->state != RK_NODE_PLANNED && node->state != RK_NODE_UNDONE;
+	return node->state != RK_NODE_PLANNED && node->state != RK_NODE_UNDONE && node->state != RK_NODE_GIVEN_UP && node->state != RK_NODE_LEFT;
 }
 
 /* A step is undone after everything that stands on it. */
@@ -411,7 +444,7 @@ bool rk_run_committed(const struct rk_run *r)
 bool rk_run_undoing(const struct rk_run *r)
 {
 	for (size_t i = 0; i < r->n; i++)
-		if (r->nodes[i].state == RK_NODE_UNDOING || r->nodes[i].state == RK_NODE_UNDONE)
+		if (r->nodes[i].state == RK_NODE_UNDOING || r->nodes[i].state == RK_NODE_UNDONE || r->nodes[i].state == RK_NODE_LEFT)
 			return true;
 	return false;
 }

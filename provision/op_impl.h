@@ -7,7 +7,8 @@
 
 #include "provision/op.h"
 
-enum rk_node_state { RK_NODE_PLANNED, RK_NODE_APPLYING, RK_NODE_DONE, RK_NODE_UNDOING, RK_NODE_UNDONE, RK_NODE_FAILED, RK_NODE_UNKNOWN };
+enum rk_node_state { RK_NODE_PLANNED, RK_NODE_APPLYING, RK_NODE_DONE, RK_NODE_UNDOING, RK_NODE_UNDONE, RK_NODE_FAILED, RK_NODE_UNKNOWN,
+		     RK_NODE_GIVEN_UP, RK_NODE_LEFT }; /* the last two: not done, not undone, and the operation goes on without */
 const char *rk_node_state_name(enum rk_node_state state);
 
 enum rk_phase { RK_PROBE, RK_APPLY, RK_UNDO };
@@ -75,6 +76,28 @@ int rk_run_ours(const struct rk_run *run, struct rk_arena *arena, struct rk_op_r
 bool rk_run_committed(const struct rk_run *run);
 /* The rollback was begun. */
 bool rk_run_undoing(const struct rk_run *run);
+
+/* Nothing more is to be done of it on the way forward. */
+static inline bool rk_node_is_done(const struct rk_node *node)
+{
+	return node->state == RK_NODE_DONE || node->state == RK_NODE_GIVEN_UP;
+}
+
+/* op_give_up.c */
+/* RK_INVALID when nothing is left of an operation that world->give_up is about. */
+int rk_op_check_give_up(struct rk_world *world, int64_t op, struct rk_err *err);
+/* Is the node, which failed, given up? */
+bool rk_run_gives_up(const struct rk_run *r, const struct rk_node *node, bool undo);
+/* Tells the store. *ret: what the journal is to say of it, in the step's arena. */
+int rk_run_give_up(struct rk_run *r, struct rk_node *node, bool undo, const char **ret, struct rk_err *err);
+/* A step that it stands on was given up, and it does not go on without. */
+bool rk_run_falls_with(const struct rk_run *r, const struct rk_node *node);
+/* For whoever reads of a failure: the command that ends the operation without this step; NULL: there is none. In the arena. */
+const char *rk_run_way_out(const struct rk_run *r, const struct rk_node *node, struct rk_arena *arena);
+/* 0, or RK_PARTIAL when the operation, which is over, was ended without some steps: what is left where. */
+int rk_run_left_behind(const struct rk_run *r, struct rk_err *err);
+/* The same in a few words for the operation's detail; NULL: nothing was. In the run's arena. */
+const char *rk_run_left_word(const struct rk_run *r);
 
 /* op.c */
 bool rk_op_in_state(const struct rk_op_row *row, const char *state);

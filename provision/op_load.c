@@ -7,7 +7,7 @@
 
 /* A run from the journal alone. */
 
-static const char *const state_names[] = { "planned", "applying", "done", "undoing", "undone", "failed", "unknown" };
+static const char *const state_names[] = { "planned", "applying", "done", "undoing", "undone", "failed", "unknown", "given-up", "left" };
 
 const char *rk_node_state_name(enum rk_node_state state)
 {
@@ -61,6 +61,8 @@ static int load_step(struct rk_run *r, const struct rk_step_row *row, struct rk_
 	node->step.target = row->target;
 	node->step.before = row->before;
 	node->state = state_of(row->state);
+	if (node->state == RK_NODE_GIVEN_UP || node->state == RK_NODE_LEFT)
+		node->step.note = row->detail;
 	node->lane = -1;
 	if (!node->step.kind)
 		return rk_err_set(err, RK_INVALID, "operation %" PRId64 " has a step of kind \"%s\", which this racksh does not know", r->op, row->kind);

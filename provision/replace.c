@@ -292,6 +292,6 @@ static int forget(struct rk_world *world, struct rk_step *step, struct rk_err *e
 }
 
 const struct rk_step_kind rk_tray_steps[] = {
-	{ .name = "nvl.forget", .summary = "take GPUs that left the rack out of every NVLink partition", .deadline_ms = 60000, .probe = forgotten, .apply = forget },
+	{ .name = "nvl.forget", .summary = "take GPUs that left the rack out of every NVLink partition", .deadline_ms = 60000, .probe = forgotten, .apply = forget, .give_up = rk_nvl_give_up },
 	{ .name = NULL },
 };

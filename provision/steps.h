@@ -17,9 +17,15 @@ int rk_param_vm(struct rk_world *world, const struct rk_step *step, int *ret, st
 int rk_wait_until(struct rk_world *world, struct rk_step *step, const char *what, int (*check)(struct rk_world *world, struct rk_step *step, int *ret, struct rk_err *err),
 		  struct rk_err *err);
 
+/* give_up of steps on NVLink partitions (params rack, id, name, gpus) and on PKeys (fabric, pkey, name or service, members): provision/steps_give_up.c. */
+int rk_nvl_give_up(struct rk_world *world, struct rk_step *step, bool undone, const char *why, struct rk_err *err);
+int rk_ib_give_up(struct rk_world *world, struct rk_step *step, bool undone, const char *why, struct rk_err *err);
+
 /* Of InfiniBand steps (provision/steps_ib.c). *ret: the partition of the params "fabric" and "pkey", or NULL; RK_CONFLICT when somebody else defined it. */
 int rk_ib_find_ours(struct rk_world *world, struct rk_step *step, const struct rk_ib_live **ret, struct rk_err *err);
 bool rk_port_has(const struct rk_ib_port *port, unsigned word);
+/* *ret: 1 when no port of the inventory but these is seen with the key. */
+int rk_ib_on_no_other_port(struct rk_world *world, struct rk_step *step, int fabric, unsigned key, const uint64_t *allowed, size_t n_allowed, int *ret, struct rk_err *err);
 bool rk_port_is_dark(const struct rk_site *site, uint64_t guid, const struct rk_ib_port *port);
 
 /* argv on the step's VM; what it ended with is in the result. */

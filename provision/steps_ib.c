@@ -3,6 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "inventory/base/map.h"
 #include "provision/steps.h"
 
 /* InfiniBand partitions. Params: fabric, pkey, name, full, members (the ports the step is about), rest (members that stay). Of a service: servers (its
@@ -250,25 +251,60 @@ static int ib_seen_where_up(struct rk_world *world, struct rk_step *step, int *r
 	return rc;
 }
 
+int rk_ib_on_no_other_port(struct rk_world *world, struct rk_step *step, int fabric, unsigned key, const uint64_t *allowed, size_t n_allowed, int *ret,
+			   struct rk_err *err)
+{
+	const struct rk_site *site = world->site;
+	struct rk_map *known RK_CLEANUP_MAP = rk_map_new();
+	uint64_t *guids = rk_arena_array(step->arena, site->n_hcas, sizeof(*guids));
+	struct rk_ib_port *ports = rk_arena_array(step->arena, site->n_hcas, sizeof(*ports));
+	size_t n = 0, at;
+
+	for (size_t i = 0; i < n_allowed; i++)
+		rk_map_add_u64(known, allowed[i], 0, NULL);
+	for (size_t h = 0; h < site->n_hcas; h++)
+		if (site->hcas[h].fabric == fabric && site->hcas[h].port_guid && !rk_map_get_u64(known, site->hcas[h].port_guid, &at))
+			guids[n++] = site->hcas[h].port_guid;
+	int rc = n ? world->ib->ops->tables(world->ib, fabric, guids, n, step->arena, ports, err) : 0;
+	*ret = !rc;
+	for (size_t i = 0; !rc && i < n; i++)
+		*ret &= !rk_port_has(&ports[i], key) && !rk_port_has(&ports[i], key | 0x8000u);
+	return rc;
+}
+
+static int ib_exact(struct rk_world *world, struct rk_step *step, int *ret, struct rk_err *err)
+{
+	size_t n_rest, n;
+	uint64_t *rest = rk_param_guids(step, "rest", &n_rest), *members = rk_param_guids(step, "members", &n);
+	uint64_t *all = rk_arena_array(step->arena, n + n_rest, sizeof(*all));
+	int fabric, rc = ib_fabric(world, step, &fabric, err);
+
+	for (size_t i = 0; i < n + n_rest; i++)
+		all[i] = i < n ? members[i] : rest[i - n];
+	if (!rc)
+		rc = ib_seen_where_up(world, step, ret, err);
+	return rc || !*ret ? rc : rk_ib_on_no_other_port(world, step, fabric, (unsigned)rk_param_int(step, "pkey"), all, n + n_rest, ret, err);
+}
+
 static int fix_apply(struct rk_world *world, struct rk_step *step, struct rk_err *err)
 {
 	int rc = ib_set(world, step, true, err);
 
-	return rc ? rc : rk_wait_until(world, step, "the PKey in every port's table", ib_seen_where_up, err);
+	return rc ? rc : rk_wait_until(world, step, "the PKey in the tables of the cluster's ports alone", ib_exact, err);
 }
 
 const struct rk_step_kind rk_ib_steps[] = {
-	{ .name = "ib.partition", .summary = "give the ports a PKey of their own", .deadline_ms = 30000, .probe = ib_probe, .apply = ib_apply, .undo = ib_undo },
+	{ .name = "ib.partition", .summary = "give the ports a PKey of their own", .deadline_ms = 30000, .probe = ib_probe, .apply = ib_apply, .undo = ib_undo, .give_up = rk_ib_give_up, .makes = true },
 	{ .name = "ib.fix", .summary = "make the PKey that of exactly the cluster's ports", .deadline_ms = 30000, .apply = fix_apply },
-	{ .name = "ib.join", .summary = "give more ports the cluster's PKey", .deadline_ms = 30000, .probe = ib_probe, .apply = ib_apply, .undo = ib_undo },
-	{ .name = "ib.leave", .summary = "take the PKey from ports that leave the cluster", .deadline_ms = 30000, .apply = ib_undo, .undo = ib_apply },
-	{ .name = "ib.expel", .summary = "take the PKey from the ports of a tray that is given up", .deadline_ms = 30000, .final = true, .apply = expel_apply },
-	{ .name = "ib.release", .summary = "take the PKey from the ports", .deadline_ms = 30000, .apply = ib_undo, .undo = ib_apply },
+	{ .name = "ib.join", .summary = "give more ports the cluster's PKey", .deadline_ms = 30000, .probe = ib_probe, .apply = ib_apply, .undo = ib_undo, .give_up = rk_ib_give_up },
+	{ .name = "ib.leave", .summary = "take the PKey from ports that leave the cluster", .deadline_ms = 30000, .apply = ib_undo, .undo = ib_apply, .give_up = rk_ib_give_up },
+	{ .name = "ib.expel", .summary = "take the PKey from the ports of a tray that is given up", .deadline_ms = 30000, .final = true, .apply = expel_apply, .give_up = rk_ib_give_up },
+	{ .name = "ib.release", .summary = "take the PKey from the ports", .deadline_ms = 30000, .apply = ib_undo, .undo = ib_apply, .give_up = rk_ib_give_up, .removes = true },
 	{ .name = "service.join", .summary = "give ports the PKey of a service", .deadline_ms = 30000, .several = true, .prepare = ib_prepare, .probe = ib_probe, .apply = ib_apply,
-	  .undo = ib_undo },
+	  .undo = ib_undo, .give_up = rk_ib_give_up },
 	{ .name = "service.leave", .summary = "take the PKey of a service from ports", .deadline_ms = 30000, .several = true, .prepare = ib_prepare, .apply = ib_undo,
-	  .undo = ib_apply },
+	  .undo = ib_apply, .give_up = rk_ib_give_up },
 	{ .name = "service.expel", .summary = "take the PKey of a service from the ports of a tray that is given up", .deadline_ms = 30000, .several = true, .final = true,
-	  .prepare = ib_prepare, .apply = expel_apply },
+	  .prepare = ib_prepare, .apply = expel_apply, .give_up = rk_ib_give_up },
 	{ .name = NULL },
 };

@@ -443,14 +443,14 @@ static int fix_apply(struct rk_world *world, struct rk_step *step, struct rk_err
 
 const struct rk_step_kind rk_nvl_steps[] = {
 	{ .name = "nvl.partition", .summary = "put the GPUs into an NVLink partition of their own", .deadline_ms = 60000, .probe = nvl_probe, .apply = nvl_apply, .undo = rk_nvl_take_apart,
-	  .settle = nvl_settle },
+	  .settle = nvl_settle, .give_up = rk_nvl_give_up, .makes = true },
 	{ .name = "nvl.join", .summary = "add the GPUs to the cluster's NVLink partition", .deadline_ms = 60000, .probe = join_probe, .apply = join_apply, .undo = leave_apply,
-	  .settle = rk_away_settle },
+	  .settle = rk_away_settle, .give_up = rk_nvl_give_up },
 	{ .name = "nvl.leave", .summary = "take the GPUs out of the cluster's NVLink partition", .deadline_ms = 60000, .apply = leave_apply, .undo = join_again,
-	  .settle = rk_away_settle },
-	{ .name = "nvl.expel", .summary = "put the GPUs into an NVLink partition of their tray alone", .deadline_ms = 60000, .final = true, .apply = expel_apply },
+	  .settle = rk_away_settle, .give_up = rk_nvl_give_up },
+	{ .name = "nvl.expel", .summary = "put the GPUs into an NVLink partition of their tray alone", .deadline_ms = 60000, .final = true, .apply = expel_apply, .give_up = rk_nvl_give_up },
 	{ .name = "nvl.release", .summary = "take the GPUs out of the NVLink partition and remove it", .deadline_ms = 60000, .apply = rk_nvl_take_apart, .undo = nvl_again,
-	  .settle = nvl_settle },
+	  .settle = nvl_settle, .give_up = rk_nvl_give_up, .removes = true },
 	{ .name = "nvl.fix", .summary = "make the NVLink partition hold exactly the cluster's GPUs", .deadline_ms = 60000, .probe = fix_probe, .apply = fix_apply, .settle = nvl_settle },
 	{ .name = NULL },
 };

@@ -320,6 +320,6 @@ static int home_apply(struct rk_world *world, struct rk_step *step, struct rk_er
 }
 
 const struct rk_step_kind rk_nvl_home_steps[] = {
-	{ .name = "nvl.home", .summary = "put the tray's GPUs into the NVLink partition of free GPUs", .deadline_ms = 60000, .probe = home_seen, .apply = home_apply },
+	{ .name = "nvl.home", .summary = "put the tray's GPUs into the NVLink partition of free GPUs", .deadline_ms = 60000, .probe = home_seen, .apply = home_apply, .give_up = rk_nvl_give_up },
 	{ .name = NULL },
 };

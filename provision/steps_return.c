@@ -1,3 +1,4 @@
+#include <inttypes.h>
 #include <string.h>
 
 #include "provision/steps.h"
@@ -145,6 +146,66 @@ static int see_empty(struct rk_world *world, struct rk_step *step, struct rk_err
 	return rc || !n ? rc : rk_err_set(err, RK_FAILED, "tray %s still has the domain \"%s\"", rk_param(step, "tray"), domains[0].name);
 }
 
+/* ---- ib.clear. Params: tray, fabric -------------------------------------------------------------------------------------------------------- */
+
+static bool is_member(const struct rk_ib_live *part, uint64_t guid)
+{
+	for (size_t i = 0; i < part->n_members; i++)
+		if (part->members[i].guid == guid)
+			return true;
+	return false;
+}
+
+static int still_has(const struct rk_step *step, uint64_t guid, unsigned pkey, struct rk_err *err)
+{
+	rk_err_set(err, RK_CONFLICT, "port 0x%016" PRIx64 " of tray %s still has PKey %s/0x%04x", guid, rk_param(step, "tray"), rk_param(step, "fabric"), pkey & RK_PKEY_DEFAULT);
+	rk_err_hint(err, "racksh drift says whose it is, racksh drift --fix takes it away");
+	return RK_CONFLICT;
+}
+
+/* A key of the pool is a tenant's. */
+static int see_table(const struct rk_fabric *f, const struct rk_step *step, const struct rk_ib_port *port, struct rk_err *err)
+{
+	if (!port->known && !port->down)
+		return rk_err_set(err, RK_UNREACHABLE, "the PKey table of port 0x%016" PRIx64 " could not be read: %s", port->guid, port->why ? port->why : "no answer");
+	for (size_t k = 0; k < port->n_pkeys; k++) {
+		unsigned key = port->pkeys[k] & RK_PKEY_DEFAULT;
+		if (key >= f->pkey_first && key <= f->pkey_last)
+			return still_has(step, port->guid, key, err);
+	}
+	return 0;
+}
+
+/* Neither in a table nor by the configuration, which a port without a link gets when it comes up. */
+static int see_no_key(struct rk_world *world, struct rk_step *step, struct rk_err *err)
+{
+	const struct rk_site *site = world->site;
+	int fabric = rk_find_fabric(site, rk_param(step, "fabric")), tray, rc = tray_at(world, step, &tray, err);
+	uint64_t guids[RK_RAILS_MAX];
+	struct rk_ib_port ports[RK_RAILS_MAX] = { 0 };
+	struct rk_ib_live *parts = NULL;
+	size_t n_parts = 0, n = 0;
+
+	for (int h = 0; !rc && h < site->trays[tray].n_hcas; h++) {
+		const struct rk_hca *hca = &site->hcas[site->trays[tray].first_hca + h];
+		if (hca->fabric == fabric && hca->port_guid)
+			guids[n++] = hca->port_guid;
+	}
+	if (!rc && fabric < 0)
+		rc = rk_err_set(err, RK_NOT_FOUND, "no InfiniBand fabric \"%s\" in the store", rk_param(step, "fabric"));
+	if (!rc)
+		rc = world->ib->ops->list(world->ib, fabric, step->arena, &parts, &n_parts, err);
+	for (size_t p = 0; !rc && p < n_parts; p++)
+		for (size_t i = 0; !rc && parts[p].ours && i < n; i++)
+			if (is_member(&parts[p], guids[i]))
+				rc = still_has(step, guids[i], parts[p].pkey, err);
+	if (!rc)
+		rc = world->ib->ops->tables(world->ib, fabric, guids, n, step->arena, ports, err);
+	for (size_t i = 0; !rc && i < n; i++)
+		rc = see_table(&site->fabrics[fabric], step, &ports[i], err);
+	return rc;
+}
+
 /* The snapshot follows: steps that stand on this one read it. */
 static int return_settle(struct rk_world *world, struct rk_step *step, bool undone, struct rk_err *err)
 {
@@ -155,9 +216,18 @@ static int return_settle(struct rk_world *world, struct rk_step *step, bool undo
 	return rc;
 }
 
+/* The tray stays as it is: faulty. */
+static int clear_give_up(struct rk_world *world, struct rk_step *step, bool undone, const char *why, struct rk_err *err)
+{
+	(void)undone;
+	step->note = rk_arena_printf(step->arena, "nobody knows whether the ports of %s have a PKey of fabric %s", rk_param(step, "tray"), rk_param(step, "fabric"));
+	return rk_store_add_tray_fault(world->store, rk_param(step, "tray"), rk_arena_printf(step->arena, "nobody knows which PKeys its ports have: %s", why), err);
+}
+
 const struct rk_step_kind rk_return_steps[] = {
 	{ .name = "tray.evict", .summary = "remove the domains that no cluster has, keep the tray's VM", .deadline_ms = 120000, .apply = evict },
 	{ .name = "tray.clean", .summary = "remove what is left on the tray, erase its drives, see its devices reset", .deadline_ms = 600000, .apply = clean },
-	{ .name = "tray.return", .summary = "see the tray empty and put it back into service", .deadline_ms = 60000, .apply = see_empty, .settle = return_settle },
+	{ .name = "ib.clear", .summary = "see that the tray's ports have no tenant's PKey", .deadline_ms = 60000, .apply = see_no_key, .give_up = clear_give_up },
+	{ .name = "tray.return", .summary = "see the tray empty and put it back into service", .deadline_ms = 60000, .strict = true, .apply = see_empty, .settle = return_settle },
 	{ .name = NULL },
 };

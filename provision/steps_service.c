@@ -140,9 +140,21 @@ static int serve(struct rk_world *world, struct rk_step *step, int (*check)(stru
 	return rc ? rc : rk_wait_until(world, step, "the service's PKey in every port's table", check, err);
 }
 
+/* And nobody else has it. */
+static int seen_alone(struct rk_world *world, struct rk_step *step, int *ret, struct rk_err *err)
+{
+	const struct job *job = step->data;
+	uint64_t *all = rk_arena_array(step->arena, job->n + job->n_busy, sizeof(*all));
+
+	for (size_t i = 0; i < job->n + job->n_busy; i++)
+		all[i] = i < job->n ? job->members[i].guid : job->busy[i - job->n];
+	int rc = seen(world, step, ret, err);
+	return rc || !*ret ? rc : rk_ib_on_no_other_port(world, step, job->fabric, job->pkey, all, job->n + job->n_busy, ret, err);
+}
+
 static int serve_apply(struct rk_world *world, struct rk_step *step, struct rk_err *err)
 {
-	return serve(world, step, seen, err);
+	return serve(world, step, seen_alone, err);
 }
 
 static int make_probe(struct rk_world *world, struct rk_step *step, int *ret, struct rk_err *err)
@@ -186,8 +198,8 @@ static int remove_settle(struct rk_world *world, struct rk_step *step, bool undo
 
 const struct rk_step_kind rk_service_steps[] = {
 	{ .name = "service.make", .summary = "give the shared PKey to its servers and its tenants", .deadline_ms = 30000, .prepare = serve_prepare, .probe = make_probe,
-	  .apply = make_apply, .undo = remove_it, .settle = make_settle },
-	{ .name = "service.remove", .summary = "take the shared PKey from everybody", .deadline_ms = 30000, .prepare = serve_prepare, .apply = remove_it, .settle = remove_settle },
+	  .apply = make_apply, .undo = remove_it, .settle = make_settle, .give_up = rk_ib_give_up, .makes = true },
+	{ .name = "service.remove", .summary = "take the shared PKey from everybody", .deadline_ms = 30000, .prepare = serve_prepare, .apply = remove_it, .settle = remove_settle, .give_up = rk_ib_give_up, .removes = true },
 	{ .name = "ib.serve", .summary = "make the shared PKey that of its servers and its tenants", .deadline_ms = 30000, .prepare = serve_prepare, .apply = serve_apply },
 	{ .name = NULL },
 };

@@ -68,7 +68,14 @@ static int nvl_remove(struct rk_world *world, struct rk_step *step, struct rk_er
 	return rc ? rc : rk_nvl_take_apart(world, step, err);
 }
 
-/* ---- InfiniBand. Params: fabric, pkey --------------------------------------------------------------------------------------------------------- */
+static int nvl_settle(struct rk_world *world, struct rk_step *step, bool undone, struct rk_err *err)
+{
+	int rc = rk_store_set_nvl_remains(world->store, rk_param(step, "rack"), (int)rk_param_int(step, "id"), NULL, NULL, err);
+
+	return rc ? rc : rk_away_settle(world, step, undone, err);
+}
+
+/* ---- InfiniBand. Params: fabric, pkey; remains: an operation was ended without it, so that any port may hold it --------------------------------------------------------------------------------------------------------- */
 
 static int ib_prepare(struct rk_world *world, struct rk_step *step, struct rk_err *err)
 {
@@ -105,6 +112,8 @@ static int ib_probe(struct rk_world *world, struct rk_step *step, int *ret, stru
 	if (rc)
 		return rc;
 	*ret = !part;
+	if (!part && rk_param_int(step, "remains"))
+		return rk_ib_on_no_other_port(world, step, fabric, (unsigned)rk_param_int(step, "pkey"), NULL, 0, ret, err);
 	if (part && !part->ours)
 		return rk_err_set(err, RK_CONFLICT, "PKey 0x%04x is defined outside the section that racksh manages", part->pkey);
 	rk_jw_init(&w, &before, 0);
@@ -130,6 +139,8 @@ static int ib_gone(struct rk_world *world, struct rk_step *step, int *ret, struc
 
 	if (!rc)
 		rc = rk_json_parse("before", text, strlen(text), &before, err);
+	if (!rc && !part && rk_param_int(step, "remains"))
+		return rk_ib_on_no_other_port(world, step, fabric, (unsigned)rk_param_int(step, "pkey"), NULL, 0, ret, err);
 	const struct rk_jnode *list = rc ? NULL : rk_jget(rk_json_root(before), "members");
 	size_t n = 0;
 	uint64_t *guids = rk_arena_array(step->arena, list ? list->n : 0, sizeof(*guids));
@@ -157,9 +168,16 @@ static int ib_remove(struct rk_world *world, struct rk_step *step, struct rk_err
 	return rc ? rc : rk_wait_until(world, step, "the PKey to be gone", ib_gone, err);
 }
 
+static int ib_settle(struct rk_world *world, struct rk_step *step, bool undone, struct rk_err *err)
+{
+	(void)undone;
+	return rk_store_set_ib_remains(world->store, rk_param(step, "fabric"), (uint16_t)rk_param_int(step, "pkey"), NULL, NULL, err);
+}
+
 const struct rk_step_kind rk_stray_steps[] = {
 	{ .name = "nvl.remove", .summary = "remove the NVLink partition that no cluster has", .deadline_ms = 60000, .prepare = nvl_prepare, .probe = nvl_probe, .apply = nvl_remove,
-	  .settle = rk_away_settle },
-	{ .name = "ib.remove", .summary = "remove the PKey that no cluster has", .deadline_ms = 30000, .prepare = ib_prepare, .probe = ib_probe, .apply = ib_remove },
+	  .settle = nvl_settle },
+	{ .name = "ib.remove", .summary = "remove the PKey that no cluster has", .deadline_ms = 30000, .prepare = ib_prepare, .probe = ib_probe, .apply = ib_remove,
+	  .settle = ib_settle },
 	{ .name = NULL },
 };

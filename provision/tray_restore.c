@@ -26,16 +26,33 @@ static const char *gpus_params(const struct rk_site *site, int tray, struct rk_a
 	return rk_arena_strdup(arena, rk_str_text(&out));
 }
 
+static bool has_port_on(const struct rk_site *site, const struct rk_tray *t, int fabric)
+{
+	for (int h = t->first_hca; h < t->first_hca + t->n_hcas; h++)
+		if (site->hcas[h].fabric == fabric && site->hcas[h].port_guid)
+			return true;
+	return false;
+}
+
+/* Emptied; then seen where free GPUs are, and without a tenant's key; then back. */
 static void add_tray(struct rk_plan *plan, const struct rk_site *site, int tray, struct rk_arena *arena)
 {
 	const struct rk_tray *t = &site->trays[tray];
 	const struct rk_rack *rack = &site->racks[t->rack];
 	const char *params = rk_arena_printf(arena, "{\"tray\":\"%s\"}", t->name);
-	int at = rk_plan_add(plan, "tray.clean", t->name, NULL, params, NULL, 0);
+	int *deps = rk_arena_array(arena, site->n_fabrics + 2, sizeof(*deps));
+	size_t n = 0;
 
+	deps[n++] = rk_plan_add(plan, "tray.clean", t->name, NULL, params, NULL, 0);
 	if (site->profiles[rack->profile].switch_trays)
-		at = rk_plan_add(plan, "nvl.home", t->name, rk_arena_printf(arena, "nvlink:%s", rack->name), gpus_params(site, tray, arena), &at, 1);
-	rk_plan_add(plan, "tray.return", t->name, NULL, params, &at, 1);
+		deps[n++] = rk_plan_add(plan, "nvl.home", t->name, rk_arena_printf(arena, "nvlink:%s", rack->name), gpus_params(site, tray, arena), deps, 1);
+	for (size_t f = 0; f < site->n_fabrics; f++) {
+		const char *fabric = site->fabrics[f].name;
+		if (has_port_on(site, t, (int)f))
+			deps[n++] = rk_plan_add(plan, "ib.clear", t->name, rk_arena_printf(arena, "ib:%s", fabric),
+						rk_arena_printf(arena, "{\"tray\":\"%s\",\"fabric\":\"%s\"}", t->name, fabric), deps, 1);
+	}
+	rk_plan_add(plan, "tray.return", t->name, NULL, params, deps, n);
 }
 
 struct trays {

@@ -174,6 +174,39 @@ static void drift_cluster(struct rows *rows, const struct rk_live *live, int clu
 		drift_ib(rows, live, c->ib, arena);
 }
 
+static const struct rk_nvl_live *part_left(const struct rk_live *live, const struct rk_remains *m)
+{
+	for (size_t i = 0; i < live->nvl[m->rack].n; i++)
+		if (rk_nvl_is(&live->nvl[m->rack].parts[i], m->id, m->name))
+			return &live->nvl[m->rack].parts[i];
+	return NULL;
+}
+
+/* What an operation was ended without taking away: gone only when that is seen, and written down by drift --fix. */
+static void drift_remains(struct rows *rows, const struct rk_live *live, const struct rk_remains *m, struct rk_arena *arena)
+{
+	const struct rk_site *site = live->site;
+	bool nvl = m->rack != RK_NONE, read = nvl ? live->nvl[m->rack].read : live->ib[m->fabric].read;
+	const struct rk_nvl_live *part = nvl && read ? part_left(live, m) : NULL;
+	const struct rk_ib_live *key = nvl || !read ? NULL : rk_live_ib_part(live, m->fabric, (uint16_t)m->id);
+	const char *object = nvl ? rk_arena_printf(arena, "%s/%d", site->racks[m->rack].name, m->id) : rk_arena_printf(arena, "%s/0x%04x", site->fabrics[m->fabric].name, (unsigned)m->id);
+	const char *there = !read ? NULL : !part && !key ? "absent" : rk_arena_printf(arena, "%zu", part ? part->n_gpus : key->n_members);
+	struct rk_drift *row = add_stray(rows, nvl ? "nvlink" : "infiniband", object, nvl ? "gpus" : "configured", there, nvl ? m->rack : m->fabric, m->id, m->name);
+
+	row->applied = "left behind";
+	row->status = "drifted";
+	row->remains = true;
+	row->refused = read ? NULL : rk_arena_printf(arena, "nobody knows whether it is still there: %s", m->why);
+}
+
+static bool is_nvl_remains(const struct rk_site *site, int rack, const struct rk_nvl_live *part)
+{
+	for (size_t i = 0; i < site->n_remains; i++)
+		if (site->remains[i].rack == rack && rk_nvl_is(part, site->remains[i].id, site->remains[i].name))
+			return true;
+	return false;
+}
+
 /* What is there and belongs to no cluster. */
 static void drift_unowned(struct rows *rows, const struct rk_live *live, struct rk_arena *arena)
 {
@@ -181,16 +214,18 @@ static void drift_unowned(struct rows *rows, const struct rk_live *live, struct 
 
 	for (size_t r = 0; r < site->n_racks; r++)
 		for (size_t i = 0; i < live->nvl[r].n; i++)
-			if (!rk_nvl_in_store(site, (int)r, &live->nvl[r].parts[i]))
+			if (!rk_nvl_in_store(site, (int)r, &live->nvl[r].parts[i]) && !is_nvl_remains(site, (int)r, &live->nvl[r].parts[i]))
 				add_stray(rows, "nvlink", rk_arena_printf(arena, "%s/%d", site->racks[r].name, live->nvl[r].parts[i].id), "gpus",
 					  rk_arena_printf(arena, "%zu", live->nvl[r].parts[i].n_gpus), (int)r, live->nvl[r].parts[i].id,
 					  rk_arena_strdup(arena, live->nvl[r].parts[i].name));
 	for (size_t f = 0; f < site->n_fabrics; f++)
 		for (size_t i = 0; i < live->ib[f].n; i++)
-			if (live->ib[f].parts[i].ours && !rk_ib_in_store(site, (int)f, live->ib[f].parts[i].pkey))
+			if (live->ib[f].parts[i].ours && !rk_ib_in_store(site, (int)f, live->ib[f].parts[i].pkey) && !rk_ib_remains(site, (int)f, live->ib[f].parts[i].pkey))
 				add_stray(rows, "infiniband", rk_arena_printf(arena, "%s/0x%04x", site->fabrics[f].name, live->ib[f].parts[i].pkey), "configured",
 					  rk_arena_printf(arena, "%zu", live->ib[f].parts[i].n_members), (int)f, live->ib[f].parts[i].pkey,
 					  rk_arena_strdup(arena, live->ib[f].parts[i].name));
+	for (size_t i = 0; i < site->n_remains; i++)
+		drift_remains(rows, live, &site->remains[i], arena);
 	for (size_t t = 0; t < site->n_trays; t++)
 		drift_strays(rows, live, (int)t, arena);
 }

@@ -19,6 +19,8 @@ struct rk_world {
 	bool no_notes;                    /* --read-only, --dry-run: what a reading command found is written down nowhere */
 	bool wait;                        /* --wait */
 	int confirm_ms;                   /* --confirm-within: what the command changes is undone unless confirmed in this time; 0: no such thing */
+	/* Steps of this lane ("nvlink:r01") are given up when they fail (op resume --give-up), and why; NULL: none are. */
+	const char *give_up, *give_up_why;
 	struct rk_bundle *bundle;         /* changes are put together in it instead of being carried out (provision/bundle.h), or NULL */
 	volatile int *cancel;             /* set by Ctrl-C; env.cancel points to the same. An operation resets it before it rolls back */
 	void (*progress)(void *ctx, const char *text); /* one line of progress, or NULL */

@@ -88,6 +88,26 @@ static int show(struct rk_call *call, struct rk_err *err)
 	return 0;
 }
 
+/* Not every resume is dangerous: one that gives something up is. */
+static int ask_to_give_up(struct rk_call *call, struct rk_err *err)
+{
+	const char *lane = rk_call_arg(call, "give-up");
+	bool asked = call->dry_run || (call->command->flags & RK_CMD_DANGEROUS);
+
+	return !lane || asked ? 0 : rk_app_confirm(call->app, rk_arena_printf(call->arena, "op resume %" PRId64 " --give-up %s", call->op, lane), call->yes, err);
+}
+
+static int both_or_none(const struct rk_parsed *parsed, struct rk_err *err)
+{
+	const struct rk_call call = { .command = parsed->command, .parsed = parsed };
+
+	if (!rk_call_arg(&call, "give-up") == !rk_call_arg(&call, "reason"))
+		return 0;
+	rk_err_set(err, RK_INVALID, "--give-up and --reason go together");
+	rk_err_hint(err, "--give-up nvlink:RACK or ib:FABRIC, --reason TEXT");
+	return RK_INVALID;
+}
+
 /* The steps as they are: what there is to finish, to undo, to confirm. On one that was over already nothing is done, and that is said. */
 static int change(struct rk_call *call, int (*fn)(struct rk_world *world, int64_t op, struct rk_err *err), struct rk_err *err)
 {
@@ -98,7 +118,12 @@ static int change(struct rk_call *call, int (*fn)(struct rk_world *world, int64_
 		rc = show(call, err);
 	call->op = op_id(call);
 	if (!rc)
+		rc = ask_to_give_up(call, err);
+	call->world->give_up = rk_call_arg(call, "give-up");
+	call->world->give_up_why = rk_call_arg(call, "reason");
+	if (!rc)
 		rc = fn(call->world, call->op, err);
+	call->world->give_up = call->world->give_up_why = NULL;
 	if (!rc && rk_op_is_over(&op))
 		rk_out_note(call->out, "operation %" PRId64 " was over before (%s): nothing was done", op.id, op.state);
 	return rc;
@@ -143,19 +168,28 @@ static int takeover(struct rk_call *call, struct rk_err *err)
 	{ "id", RK_COL_NUMBER }, { "command", RK_COL_TEXT }, { "state", RK_COL_TEXT }, { "by", RK_COL_TEXT }, { "started", RK_COL_TIME }
 #define SHOW_COLUMNS RK_COLUMNS(COLUMNS, { "detail", RK_COL_TEXT }, { "steps", RK_COL_JSON })
 
+#define GIVE_UP                                                                                                                              \
+	{ .name = "give-up", .type = RK_ARG_TEXT, .help = "end it without the steps of this controller, which is lost for good: nvlink:RACK or ib:FABRIC" }, \
+		{ .name = "reason", .type = RK_ARG_TEXT, .help = "why; with --give-up, shown wherever something is kept back for it" }
+#define GIVE_UP_HELP                                                                                                                         \
+	"--give-up tries the steps of an NVLink controller (nvlink:r01) or a subnet manager (ib:ib0) once more; those that fail are given up, when the " \
+	"operation has no other way out. Nobody knows then what the controller holds: the trays concerned are faulty, the ids of partitions and keys are given "  \
+	"to nobody, `drift` shows them as left behind, and the command ends with code 3. When the controller or its successor answers, `drift --fix` removes what " \
+	"is left, and `tray uncordon` brings the trays back. It asks, or needs -y."
+
 #define CHANGES (RK_CMD_CHANGES | RK_CMD_REMOTE)
 
 static const struct rk_command rows[] = {
 	{ .noun = "op", .verb = "list", .summary = "list the operations, newest first", .list = true, .columns = RK_COLUMNS(COLUMNS), .examples = RK_EXAMPLES("op list"), .run = list },
 	{ .noun = "op", .verb = "show", .summary = "show an operation with its steps", .args = ID_ARG, .columns = SHOW_COLUMNS, .run = show },
 	{ .noun = "op", .verb = "resume", .summary = "finish an operation that was left, in the direction it had", .args = ID_ARG, .flags = CHANGES, .columns = SHOW_COLUMNS,
-	  .options = RK_ARGS({ .name = "watch", .type = RK_ARG_NONE, .help = "stay: wait for whoever runs it, and undo it when nobody confirms it in time" }),
+	  .options = RK_ARGS(GIVE_UP, { .name = "watch", .type = RK_ARG_NONE, .help = "stay: wait for whoever runs it, and undo it when nobody confirms it in time" }),
 	  .description = "One whose rollback had begun is rolled back further; one that awaits its confirmation is undone when its time is over. On an operation that "
 			 "is over nothing is done. --watch is what runs in the background after --no-wait and --confirm-within; it needs nothing but the store, so "
-			 "it can be started again by hand or by a service after a reboot.", .run = resume },
+			 "it can be started again by hand or by a service after a reboot.\n\n" GIVE_UP_HELP, .check = both_or_none, .run = resume },
 	{ .noun = "op", .verb = "rollback", .summary = "undo an operation that was left or awaits its confirmation", .args = ID_ARG, .flags = CHANGES | RK_CMD_DANGEROUS,
-	  .columns = SHOW_COLUMNS, .run = rollback,
-	  .description = "Safe to repeat; on an operation that is over nothing is done. One that can only be finished is refused." },
+	  .columns = SHOW_COLUMNS, .options = RK_ARGS(GIVE_UP), .check = both_or_none, .run = rollback,
+	  .description = "Safe to repeat; on an operation that is over nothing is done. One that can only be finished is refused.\n\n" GIVE_UP_HELP },
 	{ .noun = "op", .verb = "confirm", .summary = "keep what --confirm-within put on trial", .args = ID_ARG, .flags = CHANGES, .columns = SHOW_COLUMNS, .run = confirm,
 	  .description = "Does what was put off until now, such as erasing the drives of VMs that left. Too late is code 4." },
 	{ .noun = "op", .verb = "cancel", .summary = "stop an operation and take back what it did", .args = ID_ARG, .flags = CHANGES | RK_CMD_DANGEROUS, .columns = SHOW_COLUMNS,
