@@ -336,10 +336,10 @@ static const char *what_is_unknown(const struct planner *p, const bool *racks)
 	const struct {
 		int n;
 		const char *what, *unit;
-	} parts[] = { { states, "power of ", " trays" }, { leaks, "leak detectors of ", " trays" }, { coolant, "coolant of ", " racks" } };
+	} parts[] = { { states, "power of", "tray" }, { leaks, "leak detectors of", "tray" }, { coolant, "coolant of", "rack" } };
 	for (size_t i = 0; i < RK_ARRAY_SIZE(parts); i++)
 		if (parts[i].n)
-			rk_str_addf(&out, "%s%s%d%s", out.len ? ", " : "not read: ", parts[i].what, parts[i].n, parts[i].unit);
+			rk_str_addf(&out, "%s%s %d %s%s", out.len ? ", " : "not read: ", parts[i].what, parts[i].n, parts[i].unit, parts[i].n == 1 ? "" : "s");
 	return out.len ? rk_arena_strdup(p->arena, rk_str_text(&out)) : NULL;
 }
 
