@@ -103,7 +103,7 @@ static void build_index(struct rk_site *site)
 /* The highest free trays of a rack count as its spares. */
 static void mark_spares(struct rk_site *site, const struct rk_rack *rack)
 {
-	int left = rack->spares;
+	int left = rk_rack_spares(site, (int)(rack - site->racks));
 
 	for (int t = rack->first_tray + rack->n_trays - 1; t >= rack->first_tray; t--) {
 		site->trays[t].spare = false;
@@ -236,6 +236,18 @@ enum rk_tray_state rk_tray_state(const struct rk_site *site, int tray)
 	if (t->cordon || site->racks[t->rack].cordon)
 		return RK_TRAY_CORDONED;
 	return t->spare ? RK_TRAY_SPARE : RK_TRAY_FREE;
+}
+
+int rk_rack_spares(const struct rk_site *site, int rack)
+{
+	const struct rk_rack *r = &site->racks[rack];
+	int spares = r->spares;
+
+	for (int t = r->first_tray; t < r->first_tray + r->n_trays; t++) {
+		int vm = site->trays[t].vm, wanted = vm >= 0 ? site->clusters[site->vms[vm].cluster].spares_per_rack : 0;
+		spares = wanted > spares ? wanted : spares;
+	}
+	return spares;
 }
 
 int rk_rack_leaks(const struct rk_site *site, int rack)

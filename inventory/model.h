@@ -307,6 +307,8 @@ const struct rk_component *rk_components(const struct rk_site *site, int rack, i
 /* State of a tray, worst reason first: offline, faulty (a leak too), cordoned (its own or its rack's), allocated, spare, free. An allocated tray
  * that is cordoned is "cordoned" only when no VM is on it. */
 enum rk_tray_state rk_tray_state(const struct rk_site *site, int tray);
+/* Trays a rack keeps free: its own spares, or what a cluster in it asked for. */
+int rk_rack_spares(const struct rk_site *site, int rack);
 double rk_rack_kw_committed(const struct rk_site *site, int rack);
 /* Trays of a rack that report a leak. One: force that tray off; two: an alarm of the rack. */
 int rk_rack_leaks(const struct rk_site *site, int rack);

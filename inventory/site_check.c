@@ -149,13 +149,13 @@ static void check_slots(const struct rk_site *site, const struct rk_rack *r, str
 
 static void check_spares(const struct rk_site *site, const struct rk_rack *r, struct rk_site_findings *found)
 {
-	int spare = 0;
+	int spare = 0, wanted = rk_rack_spares(site, (int)(r - site->racks));
 
 	for (int t = r->first_tray; t < r->first_tray + r->n_trays; t++)
 		spare += site->trays[t].spare;
-	if (spare < r->spares)
-		rk_site_finding_add(found, "spares", "warn", r->name, "repair a tray, or lower trays.spares in the site file", "%d of %d spare trays are there", spare,
-				    r->spares);
+	if (spare < wanted)
+		rk_site_finding_add(found, "spares", "warn", r->name, "repair a tray; trays.spares of the site file and sparesPerRack of its clusters say how many there should be",
+				    "%d of %d spare trays are there", spare, wanted);
 }
 
 static void check_power(const struct rk_site *site, const struct rk_rack *r, struct rk_site_findings *found)

@@ -14,6 +14,8 @@ struct rk_cluster_plan {
 /* what_if: "lose=SEL" with racks or trays that are taken as lost, or NULL. */
 int rk_cluster_plan(struct rk_world *world, const struct rk_spec *spec, const char *what_if, struct rk_arena *arena, struct rk_cluster_plan *ret,
 		    struct rk_err *err);
+/* RK_NO_CAPACITY for a placement that is not feasible: what was asked for, a detail per rack, and what would make it possible as hint. */
+int rk_cluster_no_room(const struct rk_world *world, const struct rk_placement *placement, const struct rk_spec *spec, struct rk_err *err);
 /* A cluster that exists with the same spec and is ready is 0; a half-made one is resumed; another spec is RK_CONFLICT. */
 int rk_cluster_create(struct rk_world *world, const struct rk_spec *spec, int64_t *ret_op, struct rk_err *err);
 /* What a create would find, nothing done. *ret_there: a cluster of this name is there, and the result is that of the create; *ret_op is the operation

@@ -180,7 +180,12 @@ int rk_cluster_plan(struct rk_world *world, const struct rk_spec *spec, const ch
 
 int rk_cluster_no_room(const struct rk_world *world, const struct rk_placement *p, const struct rk_spec *spec, struct rk_err *err)
 {
-	rk_place_refused(spec, p, err);
+	if (p->limit)
+		rk_err_set(err, RK_NO_CAPACITY, "%s", p->limit);
+	else
+		rk_err_set(err, RK_NO_CAPACITY, "%d%s VM%s of size %s in segments of %d cannot be placed", p->count, p->count < spec->count ? " more" : "",
+			   p->count == 1 ? "" : "s", spec->size, p->segment);
+	rk_err_hint(err, "%s", p->suggestion);
 	for (size_t i = 0; i < p->n_reasons; i++)
 		rk_err_detail(err, "%s: %s", world->site->racks[p->reasons[i].rack].name, p->reasons[i].why);
 	return RK_NO_CAPACITY;

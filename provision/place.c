@@ -22,28 +22,29 @@ static int limit_racks(struct rk_placer *p, struct rk_err *err)
 	return rc;
 }
 
-/* Racks used, or -1 when nothing fits in this fabric. */
-static int try_fabric(struct rk_placer *p, int fabric, int count, int segment)
+static bool choose_in(struct rk_placer *p, int fabric, int count, int segment)
 {
 	p->choice.fabric = fabric;
-	return rk_choose(&p->choice, count, segment, p->spec->placement.policy) ? p->choice.opened : -1;
+	return rk_choose(&p->choice, count, segment, p->spec->placement.policy);
 }
 
 bool rk_placer_choose(struct rk_placer *p, int count, int segment)
 {
-	int best = -1, racks = 0;
+	int best = RK_NONE, best_worth[RK_WORTH_KEYS], worth[RK_WORTH_KEYS];
 
 	if (p->site->n_fabrics < 2 || p->n_keep)
-		return rk_choose(&p->choice, count, segment, p->spec->placement.policy);
+		return choose_in(p, p->choice.fabric, count, segment);
 	for (int f = 0; f < (int)p->site->n_fabrics; f++) {
-		int n = try_fabric(p, f, count, segment);
-		if (n >= 0 && (best < 0 || n < racks)) {
-			best = f;
-			racks = n;
+		if (choose_in(p, f, count, segment)) {
+			rk_choice_worth(&p->choice, p->spec->placement.policy, worth);
+			if (best == RK_NONE || rk_keys_less(worth, best_worth, RK_WORTH_KEYS)) {
+				best = f;
+				memcpy(best_worth, worth, sizeof(best_worth));
+			}
 		}
 		rk_choice_forget(&p->choice);
 	}
-	return best >= 0 && try_fabric(p, best, count, segment) >= 0;
+	return best != RK_NONE && choose_in(p, best, count, segment);
 }
 
 bool rk_placer_fits(struct rk_placer *p, int count, int segment)
@@ -59,8 +60,8 @@ bool rk_placer_fits(struct rk_placer *p, int count, int segment)
 	return fits;
 }
 
-/* A tenant may hold so many VMs and PKeys: what forbids the placement, or NULL. */
-static const char *quota(const struct rk_placer *p)
+/* A tenant may hold so many VMs and PKeys: what forbids the placement, or NULL; and how many VMs may be placed in any case. */
+static const char *quota(struct rk_placer *p)
 {
 	const struct rk_tenant *tenant = &p->site->tenants[p->tenant];
 	int vms = 0, pkeys = 0;
@@ -69,11 +70,12 @@ static const char *quota(const struct rk_placer *p)
 		vms += p->site->clusters[p->site->vms[v].cluster].tenant == p->tenant;
 	for (size_t i = 0; i < p->site->n_ib_partitions; i++)
 		pkeys += p->site->clusters[p->site->ib_partitions[i].cluster].tenant == p->tenant;
-	if (tenant->quota_vms && vms + p->count > tenant->quota_vms)
+	bool keyless = tenant->quota_pkeys && !p->n_keep && p->site->n_fabrics && pkeys >= tenant->quota_pkeys;
+	int left = !tenant->quota_vms ? RK_UNLIMITED : tenant->quota_vms > vms ? tenant->quota_vms - vms : 0;
+	p->quota_left = keyless ? 0 : left;
+	if (p->count > left)
 		return rk_arena_printf(p->arena, "quota: tenant %s has %d of %d VMs, %d more were asked for", tenant->name, vms, tenant->quota_vms, p->count);
-	if (tenant->quota_pkeys && !p->n_keep && p->site->n_fabrics && pkeys + 1 > tenant->quota_pkeys)
-		return rk_arena_printf(p->arena, "quota: tenant %s has %d of %d PKeys", tenant->name, pkeys, tenant->quota_pkeys);
-	return NULL;
+	return keyless ? rk_arena_printf(p->arena, "quota: tenant %s has %d of %d PKeys", tenant->name, pkeys, tenant->quota_pkeys) : NULL;
 }
 
 /* Lowest-numbered usable trays first; spares are taken from the top, so they stay. */
@@ -92,16 +94,19 @@ static void hand_out(const struct rk_placer *p, struct rk_placement *ret)
 	}
 }
 
+/* What the racks have room for once the trays are given away. */
 static void remains(const struct rk_placer *p, struct rk_placement *ret)
 {
-	int *room = rk_arena_array(p->arena, p->choice.n + 1, sizeof(*room));
+	int *room = rk_arena_array(p->arena, p->choice.n + 1, sizeof(*room)), *taken = rk_arena_array(p->arena, p->choice.n + 1, sizeof(*taken));
 	struct rk_capacity_of left;
 
-	for (size_t i = 0; i < p->choice.n; i++) {
-		int used = p->choice.seats[i].used;
-		room[i] = rk_capacity_left(p->site, (int)i, used, used * rk_placer_kw(p, (int)i), used ? p->spec->placement.spares_per_rack : 0);
+	for (size_t i = 0; i < ret->n_trays; i++)
+		taken[p->site->trays[ret->trays[i]].rack] += p->whole[ret->trays[i]];
+	for (int r = 0; r < (int)p->choice.n; r++) {
+		int used = p->choice.seats[r].used, own = rk_rack_spares(p->site, r), asked = used ? p->spec->placement.spares_per_rack : 0;
+		room[r] = rk_rack_room(p->site, r, p->verdicts[r].whole - taken[r], own > asked ? own : asked, used * rk_placer_kw(p, r));
 	}
-	rk_capacity_sum(room, p->choice.n, &left);
+	rk_capacity_sum(p->site, room, &left);
 	ret->fragmentation_after = left.fragmentation;
 	memcpy(ret->segments_after, left.segments, sizeof(ret->segments_after));
 }
@@ -131,11 +136,6 @@ static int find_tenant(struct rk_placer *p, struct rk_err *err)
 	rk_err_set(err, RK_NOT_FOUND, "no tenant \"%s\"", p->spec->tenant);
 	rk_err_hint(err, "racksh tenant create %s", p->spec->tenant);
 	return RK_NOT_FOUND;
-}
-
-int rk_place_domain(const struct rk_profile *profile)
-{
-	return profile->switch_trays ? profile->trays : 1;
 }
 
 /* Trays of the largest NVLink domain. */
@@ -175,18 +175,16 @@ int rk_place(const struct rk_site *site, const struct rk_spec *spec, const struc
 		rc = find_segment(&p, &segment, err);
 	if (rc)
 		return rc;
-	*ret = (struct rk_placement){ .segment = segment, .limit = quota(&p), .n_reasons = site->n_racks };
+	*ret = (struct rk_placement){ .count = p.count, .segment = segment, .limit = quota(&p), .n_reasons = site->n_racks };
 	rk_placer_weigh(&p);
 	ret->feasible = !ret->limit && rk_placer_choose(&p, p.count, p.segment);
 	ret->reasons = rk_arena_array(arena, site->n_racks + 1, sizeof(*ret->reasons));
 	rk_placer_explain(&p, ret->feasible, ret->reasons);
-	remains(&p, ret);
-	if (!ret->feasible) {
-		rk_placer_suggest(&p, ret);
-		return 0;
-	}
 	ret->trays = rk_arena_array(arena, (size_t)p.count, sizeof(*ret->trays));
 	hand_out(&p, ret);
+	remains(&p, ret);
 	ret->warning = unread(&p, ret);
+	if (!ret->feasible)
+		rk_placer_suggest(&p, ret);
 	return 0;
 }

@@ -20,12 +20,13 @@ struct rk_place_reason {
 /* A change that alone would make an infeasible placement possible. */
 struct rk_place_change {
 	const char *kind;                 /* count | segment | max_racks | racks | spares | anti_affinity | uncordon | reservation | quota */
-	int value;                        /* count, segment, max_racks: what would fit; else 0 */
+	int value;                        /* count (of all VMs), segment, max_racks: what would fit; else 0 */
 	const char *objects;              /* uncordon: nodeset of racks and trays; reservation: "2,5"; else NULL */
 	const char *text;                 /* "uncordon r01-t[03-04]" */
 };
 struct rk_placement {
 	bool feasible;
+	int count;                        /* VMs that were to be placed */
 	int segment;                      /* VMs that share a domain, as used */
 	int *trays; size_t n_trays;       /* one per VM, in VM order; empty when not feasible */
 	struct rk_place_reason *reasons; size_t n_reasons; /* exactly one per rack, in rack order */
@@ -43,13 +44,14 @@ int rk_place(const struct rk_site *site, const struct rk_spec *spec, const struc
 	     struct rk_arena *arena, struct rk_placement *ret, struct rk_err *err);
 /* Does the spec (JSON, or NULL) of a cluster say that it shares no rack with `cluster`? */
 bool rk_spec_keeps_apart(const char *spec_json, const char *cluster);
-/* RK_NO_CAPACITY with the limit or the size of what was asked for, and the suggestion as hint. */
-int rk_place_refused(const struct rk_spec *spec, const struct rk_placement *placement, struct rk_err *err);
 
-/* What the site can still take, spares, power and marks honoured, reservations not: how many trays and how many segments of each kind, now and
- * after losing whichever single rack hurts most. */
+/* Per rack, for how many VMs that take all of a tray it has room now: trays that are healthy, empty, not cordoned, rail-complete and at the versions
+ * expected, no more of them than power and cooling allow, spares kept; none in a rack with a leak alarm. Reservations are not looked at. */
+int *rk_capacity_rooms(const struct rk_site *site, struct rk_arena *arena);
+/* The same of the site as a whole: how many trays and how many segments of each kind in one NVLink domain, now and after losing whichever single rack
+ * hurts most. */
 struct rk_capacity {
-	int free, whole_racks, largest;   /* trays; racks with every tray free; most VMs that fit in one rack */
+	int free, whole_racks, largest;   /* trays; racks with every tray free; most VMs that fit in one NVLink domain */
 	int reserved;                     /* free trays that reservations keep for somebody */
 	int segments[RK_SEGMENT_KINDS], segments_less_one_rack[RK_SEGMENT_KINDS];
 	double fragmentation;             /* ext_frag(16) */

@@ -4,7 +4,7 @@
 
 #include "provision/place_impl.h"
 
-enum { LARGE = 16, KEYS = 4 };
+enum { LARGE = 16, KEYS = 2 };
 
 /* A seat with what it is sorted by, smaller first. */
 struct entry {
@@ -91,14 +91,34 @@ static struct entry *sorted(struct rk_choice *c, int segment, void (*rank)(const
 
 /* ---- best-fit ------------------------------------------------------------------------------------------------------------------- */
 
-/* The cluster's own racks, then the least loss of large segments, then the closest fit; leaf groups and name decide the rest. */
+/* The least loss of large segments, then the closest fit; leaf groups and name decide the rest. */
 static void rank_best(const struct rk_choice *c, const struct rk_seat *seat, int segment, int *key)
 {
 	int left = rk_choice_left(c, seat);
 
-	key[0] = is_new(seat);
-	key[1] = left / LARGE - (left - segment) / LARGE;
-	key[2] = left;
+	key[0] = left / LARGE - (left - segment) / LARGE;
+	key[1] = left;
+}
+
+/* The racks that the cluster is in already: every segment goes where it costs least then. Returns what they have no room for. */
+static int fill_own(struct rk_choice *c, int segments, int segment)
+{
+	struct entry best = { .seat = c->seats };
+
+	for (; segments && best.seat; segments -= best.seat != NULL) {
+		best.seat = NULL;
+		for (size_t i = 0; i < c->n; i++) {
+			struct entry e = { .seat = &c->seats[i] };
+			if (is_new(e.seat) || !takes(c, e.seat, segment))
+				continue;
+			rank_best(c, e.seat, segment, e.key);
+			if (!best.seat || by_key(&e, &best) < 0)
+				best = e;
+		}
+		if (best.seat)
+			rk_choice_take(c, best.seat, segment);
+	}
+	return segments;
 }
 
 /* New racks of equal worth per leaf group, and the groups the choice is in already. Both by group number, which is below the number of seats. */
@@ -115,7 +135,7 @@ static struct groups count_groups(const struct rk_choice *c, const struct entry 
 		if (c->seats[i].group != RK_NONE && !is_new(&c->seats[i]))
 			g.in_use[c->seats[i].group] = true;
 	for (; first < end; first++)
-		if (first->seat->group != RK_NONE && is_new(first->seat))
+		if (first->seat->group != RK_NONE)
 			g.size[first->seat->group]++;
 	return g;
 }
@@ -128,14 +148,14 @@ static int fill_group(struct rk_choice *c, struct entry *first, const struct ent
 	return segments;
 }
 
-/* The smallest group that holds all of `racks`, else the largest; the first of equals. RK_NONE: no group is left. */
+/* The first group that holds all of `racks`, else the largest, the first of equals. RK_NONE: no group is left. */
 static int pick_group(const struct groups *g, const struct entry *first, const struct entry *end, int racks)
 {
 	int best = RK_NONE, best_size = 0;
 
-	for (; first < end; first++) {
+	for (; first < end && best_size < racks; first++) {
 		int group = first->seat->group, size = group == RK_NONE ? 0 : g->size[group];
-		if (size && (best_size >= racks ? size >= racks && size < best_size : size > best_size)) {
+		if (size > best_size) {
 			best = group;
 			best_size = size;
 		}
@@ -143,16 +163,16 @@ static int pick_group(const struct groups *g, const struct entry *first, const s
 	return best;
 }
 
-/* Racks of equal worth: as few leaf groups as possible. */
+/* New racks of equal worth: as few leaf groups as possible. */
 static int fill_equals(struct rk_choice *c, struct entry *first, struct entry *end, int segments, int segment)
 {
 	struct groups g = count_groups(c, first, end);
 
 	for (struct entry *e = first; e < end && segments; e++)
-		if (!is_new(e->seat) || (e->seat->group != RK_NONE && g.in_use[e->seat->group]))
+		if (e->seat->group != RK_NONE && g.in_use[e->seat->group])
 			segments = fill(c, e->seat, segments, segment);
 	while (segments && c->opened < c->max_new) {
-		int each = first->key[2] / segment;
+		int each = first->key[1] / segment;
 		int group = pick_group(&g, first, end, (segments + each - 1) / each);
 		if (group == RK_NONE)
 			break;
@@ -167,8 +187,9 @@ static int fill_equals(struct rk_choice *c, struct entry *first, struct entry *e
 static bool best_fit(struct rk_choice *c, int segments, int segment)
 {
 	size_t n;
-	struct entry *e = sorted(c, segment, rank_best, &n);
 
+	segments = fill_own(c, segments, segment);
+	struct entry *e = sorted(c, segment, rank_best, &n);
 	for (size_t i = 0; i < n && segments;) {
 		size_t end = i + 1;
 		while (end < n && memcmp(e[i].key, e[end].key, sizeof(e->key)) == 0)
@@ -279,14 +300,61 @@ static bool place_largest(struct rk_choice *c, int count, int segment)
 	return false;
 }
 
+/* ---- choosing --------------------------------------------------------------------------------------------------------------------- */
+
 bool rk_choose(struct rk_choice *c, int count, int segment, enum rk_policy policy)
 {
 	int rest = count % segment;
 
+	c->forced = false;
 	if (by_policy(c, count / segment, segment, policy) && (!rest || by_policy(c, 1, rest, policy)))
 		return true;
 	rk_choice_forget(c);
+	c->forced = true;
 	return place_largest(c, count, segment);
+}
+
+static int groups_used(const struct rk_choice *c)
+{
+	bool *seen = rk_arena_array(c->arena, c->n + 1, sizeof(*seen));
+	int n = 0;
+
+	for (size_t i = 0; i < c->n; i++)
+		if (c->seats[i].used && c->seats[i].group != RK_NONE && !seen[c->seats[i].group]) {
+			seen[c->seats[i].group] = true;
+			n++;
+		}
+	return n;
+}
+
+bool rk_keys_less(const int *a, const int *b, size_t n)
+{
+	size_t i = 0;
+
+	while (i + 1 < n && a[i] == b[i])
+		i++;
+	return a[i] < b[i];
+}
+
+void rk_choice_worth(const struct rk_choice *c, enum rk_policy policy, int worth[RK_WORTH_KEYS])
+{
+	int loss = 0, over = 0, racks = 0, room = 0, first = RK_UNLIMITED;
+
+	for (size_t i = c->n; i-- > 0;) {
+		const struct rk_seat *seat = &c->seats[i];
+		int left = seat->room - seat->used;
+		if (!seat->used)
+			continue;
+		loss += seat->room / LARGE - left / LARGE;
+		over += left;
+		room += seat->room;
+		racks++;
+		first = seat->rack;
+	}
+	const int keys[][RK_WORTH_KEYS] = {
+		[RK_BEST_FIT] = { loss, over, groups_used(c), first }, [RK_SPREAD] = { -racks, -room, 0, first }, [RK_FIRST_FIT] = { first }
+	};
+	memcpy(worth, keys[policy], sizeof(keys[policy]));
 }
 
 bool rk_choice_fits(struct rk_choice *c, int count, int segment)

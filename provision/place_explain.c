@@ -37,82 +37,132 @@ static const char *too_small(const struct rk_placer *p, const struct rk_verdict 
 	return rk_arena_printf(p->arena, "%s %g of %g kW, needs %g more", v->budget, v->kw_used, v->kw_budget, segment * v->kw_vm);
 }
 
+/* "6 free", or "6 free, power for 3": what there is room for. */
+static const char *room_of(const struct rk_placer *p, const struct rk_verdict *v)
+{
+	if (v->by_power >= v->free)
+		return rk_arena_printf(p->arena, "%d free", v->free);
+	return rk_arena_printf(p->arena, "%d free, %s for %d", v->free, v->budget, v->by_power);
+}
+
+/* What a choice saw of a rack before anything was taken. */
+static struct rk_seat before(const struct rk_placer *p, const struct rk_seat *seat)
+{
+	struct rk_seat was = *seat;
+	int pool = p->choice.pool;
+
+	for (size_t i = 0; i < p->choice.n; i++)
+		pool += p->choice.seats[i].kept ? 0 : p->choice.seats[i].used;
+	was.room = seat->kept || seat->room < pool ? seat->room : pool;
+	return was;
+}
+
+static int loss(const struct rk_seat *seat, int segment)
+{
+	return seat->room / 16 - (seat->room - segment) / 16;
+}
+
+/* Another rack of the choice on the same leaves. */
+static const struct rk_seat *neighbour(const struct rk_placer *p, const struct rk_seat *seat)
+{
+	for (size_t i = 0; i < p->choice.n; i++) {
+		const struct rk_seat *other = &p->choice.seats[i];
+		if (other->rack != seat->rack && (other->used || other->held) && other->group == seat->group && seat->group != RK_NONE)
+			return other;
+	}
+	return NULL;
+}
+
 /* What best-fit liked better about a rack it took. */
 static const char *why_better(const struct rk_placer *p, const struct rk_seat *seat, const struct rk_seat *taken, int segment)
 {
 	const char *name = p->site->racks[taken->rack].name;
-	int loss_seat = seat->room / 16 - (seat->room - segment) / 16, loss_taken = taken->room / 16 - (taken->room - segment) / 16;
+	const struct rk_seat mine = before(p, seat), other = before(p, taken), *beside = taken->group == seat->group ? NULL : neighbour(p, taken);
 
 	if (taken->held && !seat->held)
 		return rk_arena_printf(p->arena, "the cluster is in %s already", name);
-	if (loss_taken < loss_seat)
+	if (loss(&other, segment) < loss(&mine, segment))
 		return rk_arena_printf(p->arena, "%s spares a segment of 16", name);
-	if (taken->room < seat->room)
+	if (other.room < mine.room)
 		return rk_arena_printf(p->arena, "%s leaves less over", name);
-	if (taken->group != RK_NONE && taken->group != seat->group)
-		return rk_arena_printf(p->arena, "%s needs fewer leaf groups", name);
+	if (beside)
+		return rk_arena_printf(p->arena, "%s shares leaves with %s", name, p->site->racks[beside->rack].name);
 	return rk_arena_printf(p->arena, "%s comes first", name);
 }
 
-static const char *not_taken(const struct rk_placer *p, const struct rk_seat *seat, int segment)
+/* Of the racks that took whole segments, the one that the policy liked least: what was better about it is better about all of them. */
+static const struct rk_seat *least_liked(const struct rk_placer *p)
 {
-	const struct rk_seat *taken = NULL;
+	bool spread = p->spec->placement.policy == RK_SPREAD;
+	const struct rk_seat *least = NULL;
+	int least_key[3] = { 0 };
 
-	for (size_t i = 0; i < p->choice.n; i++)
-		if (p->choice.seats[i].used && (!taken || p->choice.seats[i].room < taken->room))
-			taken = &p->choice.seats[i];
-	if (!taken)
-		return "not needed";
-	if (p->choice.fabric != RK_NONE && seat->fabric != p->choice.fabric)
-		return rk_arena_printf(p->arena, "its InfiniBand fabric is %s, the cluster is on %s",
-				       seat->fabric == RK_NONE ? "none" : p->site->fabrics[seat->fabric].name, p->site->fabrics[p->choice.fabric].name);
-	switch (p->spec->placement.policy) {
-	case RK_SPREAD:
-		return rk_arena_printf(p->arena, "spread took emptier racks");
-	case RK_FIRST_FIT:
-		return rk_arena_printf(p->arena, "first-fit took earlier racks");
-	default:
-		return why_better(p, seat, taken, segment);
+	for (size_t i = 0; i < p->choice.n; i++) {
+		const struct rk_seat *seat = &p->choice.seats[i], was = before(p, seat);
+		const int key[3] = { spread ? seat->held : !seat->held, spread ? -was.room : loss(&was, p->segment), was.room };
+		if (seat->used < p->segment || (least && rk_keys_less(key, least_key, 3)))
+			continue;
+		least = seat;
+		memcpy(least_key, key, sizeof(key));
 	}
+	return least;
+}
+
+static const char *spread_liked(const struct rk_placer *p, const struct rk_seat *seat, const struct rk_seat *taken)
+{
+	const char *name = p->site->racks[taken->rack].name;
+
+	if (seat->held > taken->held)
+		return rk_arena_printf(p->arena, "%d of the cluster's VMs are there already", seat->held);
+	return rk_arena_printf(p->arena, "%s %s", name, before(p, taken).room > before(p, seat).room ? "is emptier" : "comes first");
+}
+
+static const char *not_taken(const struct rk_placer *p, const struct rk_seat *seat)
+{
+	const struct rk_choice *c = &p->choice;
+	const struct rk_seat *taken = least_liked(p);
+
+	if (c->fabric != RK_NONE && seat->fabric != c->fabric)
+		return rk_arena_printf(p->arena, "its InfiniBand fabric is %s, the cluster is on %s",
+				       seat->fabric == RK_NONE ? "none" : p->site->fabrics[seat->fabric].name, p->site->fabrics[c->fabric].name);
+	if (c->forced && c->opened >= c->max_new)
+		return rk_arena_printf(p->arena, "maxRacks %d needs the largest racks", p->spec->placement.max_racks);
+	if (c->forced)
+		return "racks reserved for the tenant were needed first";
+	if (p->spec->placement.policy == RK_FIRST_FIT)
+		return "first-fit took earlier racks";
+	return p->spec->placement.policy == RK_SPREAD ? spread_liked(p, seat, taken) : why_better(p, seat, taken, p->segment);
+}
+
+/* What keeps a rack out, or how little it takes, when it has no room for a segment. */
+static void explain_small(const struct rk_placer *p, const struct rk_seat *seat, bool feasible, const struct rk_verdict *v, struct rk_place_reason *reason)
+{
+	int rest = p->count % p->segment, smallest = rest ? rest : p->segment;
+	bool some = seat->room >= smallest;
+
+	reason->verdict = some && feasible ? "possible" : "refused";
+	reason->why = too_small(p, v, some || v->free < smallest ? p->segment : smallest);
+	if (some)
+		reason->why = rk_arena_printf(p->arena, "%s; takes only the last %d", reason->why, rest);
 }
 
 static void explain(const struct rk_placer *p, const struct rk_seat *seat, bool feasible, const struct rk_verdict *v, struct rk_place_reason *reason)
 {
-	int rest = p->count % p->segment, smallest = rest ? rest : p->segment;
-	const char *pool = p->choice.pool < smallest && !seat->kept && !seat->used ? "; the rest is reserved by number" : "";
+	int n = seat->room / p->segment;
 
 	reason->rack = seat->rack;
-	if (seat->used) {
-		reason->verdict = "chosen";
-		reason->why = rk_arena_printf(p->arena, "%d of %d free used, %d left%s", seat->used, v->free, v->free - seat->used, left_out(p, v));
-	} else if (v->barrier) {
-		reason->verdict = "refused";
+	reason->verdict = seat->used ? "chosen" : v->barrier ? "refused" : "possible";
+	if (seat->used)
+		reason->why = rk_arena_printf(p->arena, "%d of %s used, %d left%s", seat->used, room_of(p, v), seat->room - seat->used, left_out(p, v));
+	else if (v->barrier)
 		reason->why = v->barrier;
-	} else if (seat->room < smallest) {
-		reason->verdict = "refused";
-		reason->why = too_small(p, v, seat->room < p->segment && v->free >= smallest ? smallest : p->segment);
-	} else if (seat->room < p->segment) {
-		reason->verdict = feasible ? "possible" : "refused";
-		reason->why = rk_arena_printf(p->arena, "%s; takes only the last %d", too_small(p, v, p->segment), rest);
-	} else if (feasible) {
-		reason->verdict = "possible";
-		reason->why = rk_arena_printf(p->arena, "%d free, %s%s", seat->room, not_taken(p, seat, p->segment), left_out(p, v));
-	} else {
-		int n = seat->room / p->segment;
-		reason->verdict = "possible";
-		reason->why = rk_arena_printf(p->arena, "%d free, room for %d segment%s of %d%s%s", seat->room, n, n == 1 ? "" : "s", p->segment, pool,
-					      left_out(p, v));
-	}
-}
-
-int rk_place_refused(const struct rk_spec *spec, const struct rk_placement *p, struct rk_err *err)
-{
-	if (p->limit)
-		rk_err_set(err, RK_NO_CAPACITY, "%s", p->limit);
+	else if (!n)
+		explain_small(p, seat, feasible, v, reason);
+	else if (feasible)
+		reason->why = rk_arena_printf(p->arena, "%s, %s%s", room_of(p, v), not_taken(p, seat), left_out(p, v));
 	else
-		rk_err_set(err, RK_NO_CAPACITY, "%d VMs of size %s in segments of %d cannot be placed", spec->count, spec->size, p->segment);
-	rk_err_hint(err, "%s", p->suggestion);
-	return RK_NO_CAPACITY;
+		reason->why = rk_arena_printf(p->arena, "%s, room for %d segment%s of %d%s%s", room_of(p, v), n, n == 1 ? "" : "s", p->segment,
+					      p->choice.pool < p->segment && !seat->kept ? "; the rest is reserved by number" : "", left_out(p, v));
 }
 
 void rk_placer_explain(const struct rk_placer *p, bool feasible, struct rk_place_reason *reasons)

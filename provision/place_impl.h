@@ -17,6 +17,7 @@ struct rk_choice {
 	struct rk_arena *arena;
 	int fabric;      /* racks of this fabric only; RK_NONE: any */
 	int max_new;     /* racks that may be added to those the cluster is in */
+	bool forced;     /* the policy's own order ran into max_new or the pool: whatever fits was taken */
 	int opened;      /* racks added */
 	int pool;        /* VMs that may go to racks without a reservation of the tenant */
 };
@@ -25,6 +26,10 @@ enum { RK_UNLIMITED = 1 << 30 };
 /* Places count VMs in segments (the last one may be smaller); true and seats[].used filled in, or false and nothing used. The policy decides among
  * possible placements; when its own order runs into maxRacks or the pool, whatever fits is taken: false means that nothing fits. */
 bool rk_choose(struct rk_choice *choice, int count, int segment, enum rk_policy policy);
+/* What the policy looks at first when two placements are compared; smaller is better, key by key. */
+enum { RK_WORTH_KEYS = 4 };
+void rk_choice_worth(const struct rk_choice *choice, enum rk_policy policy, int worth[RK_WORTH_KEYS]);
+bool rk_keys_less(const int *a, const int *b, size_t n); /* n > 0; at the first key where they differ */
 /* Would it fit? Leaves nothing used. */
 bool rk_choice_fits(struct rk_choice *choice, int count, int segment);
 void rk_choice_forget(struct rk_choice *choice);
@@ -36,6 +41,7 @@ void rk_choice_take(struct rk_choice *choice, struct rk_seat *seat, int vms);
 struct rk_verdict {
 	const char *barrier;     /* refuses the whole rack, or NULL */
 	int free;                /* usable trays, spares taken off */
+	int whole;               /* trays that a VM could have that takes all of one, spares included */
 	int spares;              /* kept */
 	int allocated, cordoned, faulty, offline, leaking, incomplete, outdated; /* trays left out, by reason */
 	const char *version;     /* what the outdated ones run, or NULL */
@@ -44,7 +50,25 @@ struct rk_verdict {
 	int by_power;            /* VMs that the budget allows */
 };
 /* Rules that may be lifted to find out what is in the way. */
-enum { RK_LIFT_CORDONS = 1, RK_LIFT_RESERVATIONS = 2, RK_LIFT_SPARES = 4, RK_LIFT_RACKS = 8, RK_LIFT_MAX_RACKS = 16, RK_LIFT_APART = 32 };
+enum { RK_LIFT_SPARES = 1, RK_LIFT_RACKS = 2, RK_LIFT_MAX_RACKS = 4, RK_LIFT_APART = 8 };
+
+/* Versions that are expected, and what was said of the last tray: neighbours run the same. Begins with site and arena alone. */
+struct rk_versions {
+	const struct rk_site *site;
+	struct rk_arena *arena;
+	struct rk_baseline {
+		const char *key, *value;
+	} *baseline; size_t n;
+	const char *text;        /* what the baseline was read from */
+	const char *last_seen, *last_said;
+};
+/* What a tray runs where the site, or its rack instead, expects something else: "driver 570.1 (580.2 expected)", or NULL. What was never read is no
+ * reason. In the arena. */
+const char *rk_tray_outdated(struct rk_versions *versions, int tray);
+int rk_tray_fabric(const struct rk_site *site, int tray); /* of its first port; RK_NONE: none */
+int rk_rack_fabric(const struct rk_site *site, int rack); /* of most of its trays; RK_NONE: none */
+/* Has `hcas` rails, each port on this fabric, and `gpus` GPUs. */
+bool rk_tray_complete(const struct rk_site *site, int tray, int fabric, int hcas, int gpus);
 
 struct rk_placer {
 	const struct rk_site *site;
@@ -56,12 +80,10 @@ struct rk_placer {
 	int count, segment;      /* to be placed now */
 	int spec_segment;        /* VMs that share a domain in the cluster as a whole */
 	bool *asked;             /* per rack: in `racks` of the spec */
+	int quota_left;          /* VMs that the tenant's quota allows it, or RK_UNLIMITED */
 	bool *fits;              /* per tray: may hold a VM of the size */
-	struct rk_baseline {     /* versions expected in the rack that is looked at */
-		const char *key, *value;
-	} *baseline; size_t n_baseline;
-	const char *baseline_text;
-	const char *last_versions, *last_outdated; /* what was said of the last tray: neighbours run the same */
+	bool *whole;             /* per tray: may hold a VM that takes all of it */
+	struct rk_versions versions;
 	int *group;              /* per rack: leaf group */
 	int *apart;              /* per rack: a cluster there with which this one shares no rack, or RK_NONE */
 	int *holder;             /* per rack: reservation of somebody else that ends last, or RK_NONE */
@@ -69,23 +91,30 @@ struct rk_placer {
 	struct rk_verdict *verdicts; /* per rack */
 	struct rk_choice choice;
 	unsigned lift;
-	const bool *lift_racks;  /* racks whose cordons are lifted with RK_LIFT_CORDONS; NULL: all */
-	const bool *lift_reservations; /* the same per reservation, with RK_LIFT_RESERVATIONS */
+	const bool *lift_cordons; /* those of trays, then those of racks, that are lifted; NULL: none */
+	const bool *lift_reservations; /* the same per reservation */
 };
 /* Trays of one NVLink domain: the rack, or without switch trays each box for itself. */
 int rk_place_domain(const struct rk_profile *profile);
 /* Fills in verdicts and choice.seats by all rules but those lifted (place_rules.c). */
 void rk_placer_weigh(struct rk_placer *p);
-/* Reservations into holder and mine; the pool (place_reserve.c). */
+/* Reservations into holder and mine; of the racks as they were weighed, the pool (place_reserve.c). */
 void rk_placer_reservations(struct rk_placer *p);
+void rk_placer_pool(struct rk_placer *p);
+/* Trays that the rack keeps free whatever the spec asks for. */
+int rk_placer_own_spares(const struct rk_placer *p, int rack);
 /* Anti-affinity into apart (place_apart.c). */
 void rk_placer_apart(struct rk_placer *p);
-/* Chooses within one InfiniBand fabric, the one that needs the fewest racks. */
+/* Chooses within one InfiniBand fabric, the one that the policy likes best. */
 bool rk_placer_choose(struct rk_placer *p, int count, int segment);
 bool rk_placer_fits(struct rk_placer *p, int count, int segment);
 /* One reason per rack, and what would make it possible (place_explain.c). */
 void rk_placer_explain(const struct rk_placer *p, bool feasible, struct rk_place_reason *reasons);
 void rk_placer_suggest(struct rk_placer *p, struct rk_placement *ret);
+/* The cordons (flags as lift_cordons), or reservations of others, that would have to go for it; the fewest, unless finding them would take too long:
+ * then none that is not needed. NULL: that alone would not do (place_fewest.c). */
+const bool *rk_placer_fewest_cordons(struct rk_placer *p);
+const bool *rk_placer_fewest_reservations(struct rk_placer *p);
 double rk_placer_kw(const struct rk_placer *p, int rack); /* of one VM of the size there */
 
 /* A reservation that has not ended at the time of the snapshot. */
@@ -99,10 +128,7 @@ struct rk_capacity_of {
 	int segments[RK_SEGMENT_KINDS];
 	double fragmentation;
 };
-void rk_capacity_sum(const int *room, size_t n, struct rk_capacity_of *ret);
-/* Trays a rack keeps free: its own spares, or what a cluster in it asked for. */
-int rk_rack_spares(const struct rk_site *site, int rack);
-/* Room per rack for trays of the profile's own power: healthy, free, not cordoned, spares kept. */
-int rk_capacity_room(const struct rk_site *site, int rack);
-/* The same once `taken` of those trays are given away, which may draw `taken_kw`, to a cluster that wants `spares` kept beside it. */
-int rk_capacity_left(const struct rk_site *site, int rack, int taken, double taken_kw, int spares);
+void rk_capacity_sum(const struct rk_site *site, const int *room, struct rk_capacity_of *ret);
+/* VMs that take all of a tray for which a rack has room when it has `whole` trays for them, keeps `spares`, and gave `taken_kw` away: 0 under a leak
+ * alarm, at most what power and cooling allow. */
+int rk_rack_room(const struct rk_site *site, int rack, int whole, int spares, double taken_kw);

@@ -24,7 +24,7 @@ void rk_reservation_racks(const struct rk_site *site, const struct rk_reservatio
 
 static bool lifted(const struct rk_placer *p, size_t reservation)
 {
-	return (p->lift & RK_LIFT_RESERVATIONS) && (!p->lift_reservations || p->lift_reservations[reservation]);
+	return p->lift_reservations && p->lift_reservations[reservation];
 }
 
 static void mark_racks(struct rk_placer *p)
@@ -71,8 +71,15 @@ static int unreserved(const struct rk_placer *p)
 
 	for (size_t r = 0; r < p->site->n_racks; r++)
 		if (p->holder[r] == RK_NONE && !p->mine[r])
-			n += rk_capacity_room(p->site, (int)r);
+			n += rk_rack_room(p->site, (int)r, p->verdicts[r].whole, rk_placer_own_spares(p, (int)r), 0);
 	return n;
+}
+
+void rk_placer_pool(struct rk_placer *p)
+{
+	int kept = promised(p), free = kept ? unreserved(p) : 0;
+
+	p->choice.pool = !kept ? RK_UNLIMITED : free > kept ? free - kept : 0;
 }
 
 void rk_placer_reservations(struct rk_placer *p)
@@ -84,6 +91,4 @@ void rk_placer_reservations(struct rk_placer *p)
 	for (size_t r = 0; r < site->n_racks; r++)
 		p->holder[r] = RK_NONE;
 	mark_racks(p);
-	int kept = promised(p), free = kept ? unreserved(p) : 0;
-	p->choice.pool = !kept ? RK_UNLIMITED : free > kept ? free - kept : 0;
 }

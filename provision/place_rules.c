@@ -3,7 +3,6 @@
 #include <string.h>
 
 #include "inventory/base/clock.h"
-#include "inventory/base/json.h"
 #include "inventory/base/map.h"
 #include "inventory/base/str.h"
 #include "provision/place_impl.h"
@@ -16,90 +15,41 @@ double rk_placer_kw(const struct rk_placer *p, int rack)
 
 /* ---- one tray ------------------------------------------------------------------------------------------------------------------- */
 
-static int tray_fabric(const struct rk_site *site, const struct rk_tray *t)
+/* The cordons that count: none that is lifted. */
+static bool rack_cordoned(const struct rk_placer *p, int rack)
 {
-	return site->n_fabrics && t->n_hcas ? site->hcas[t->first_hca].fabric : RK_NONE;
+	return p->site->racks[rack].cordon && !(p->lift_cordons && p->lift_cordons[p->site->n_trays + (size_t)rack]);
 }
 
-/* Every rail the size needs, once, on the fabric of the rack. */
-static bool rail_complete(const struct rk_placer *p, const struct rk_tray *t, int fabric)
+static bool tray_cordoned(const struct rk_placer *p, int tray)
 {
-	unsigned rails = 0;
-
-	for (int h = t->first_hca; h < t->first_hca + t->n_hcas; h++) {
-		const struct rk_hca *hca = &p->site->hcas[h];
-		if (p->site->n_fabrics && hca->fabric != fabric)
-			return false;
-		rails |= 1u << hca->rail;
-	}
-	return __builtin_popcount(rails) >= p->size->hcas && t->n_gpus >= p->size->gpus;
+	return p->site->trays[tray].cordon && !(p->lift_cordons && p->lift_cordons[tray]);
 }
 
-/* What a tray runs where the site expects something else: "driver 570.1 (580.2 expected)", or NULL. What was never read is no reason. */
-static const char *outdated(struct rk_placer *p, const struct rk_tray *t)
-{
-	RK_CLEANUP_JSON struct rk_json *seen = NULL;
-
-	if (!p->n_baseline || !t->versions)
-		return NULL;
-	if (rk_streq(p->last_versions, t->versions))
-		return p->last_outdated;
-	p->last_versions = t->versions;
-	p->last_outdated = NULL;
-	if (rk_json_parse("versions", t->versions, strlen(t->versions), &seen, NULL))
-		return NULL;
-	for (size_t i = 0; i < p->n_baseline && !p->last_outdated; i++) {
-		const struct rk_baseline *b = &p->baseline[i];
-		const char *have = rk_jstr(rk_jget(rk_json_root(seen), b->key));
-		if (have && strcmp(have, b->value) != 0)
-			p->last_outdated = rk_arena_printf(p->arena, "%s %s (%s expected)", b->key, have, b->value);
-	}
-	return p->last_outdated;
-}
-
-/* What the site, or this rack instead, expects its trays to run. */
-static void read_baseline(struct rk_placer *p, const struct rk_rack *rack)
-{
-	RK_CLEANUP_JSON struct rk_json *json = NULL;
-	const char *text = rack->versions ? rack->versions : p->site->versions;
-
-	if (rk_streq(text, p->baseline_text))
-		return;
-	p->baseline_text = text;
-	p->last_versions = NULL;
-	p->n_baseline = 0;
-	if (!text || rk_json_parse("versions", text, strlen(text), &json, NULL))
-		return;
-	p->baseline = rk_arena_array(p->arena, rk_json_root(json)->n + 1, sizeof(*p->baseline));
-	RK_JEACH(it, rk_json_root(json))
-		if (rk_jstr(it))
-			p->baseline[p->n_baseline++] = (struct rk_baseline){ rk_arena_strdup(p->arena, it->key), rk_arena_strdup(p->arena, rk_jstr(it)) };
-}
-
-/* A tray that is free but for a cordon counts as free when cordons are lifted. */
-static bool lifted(const struct rk_placer *p, int rack)
-{
-	return (p->lift & RK_LIFT_CORDONS) && (!p->lift_racks || p->lift_racks[rack]);
-}
-
-static bool tray_fits(struct rk_placer *p, int tray, struct rk_verdict *v)
+/* Healthy and empty, at the versions expected; `fabric` is that of its rack. Also notes whether a VM that takes all of a tray could have it. */
+static bool tray_fits(struct rk_placer *p, int tray, int fabric, struct rk_verdict *v)
 {
 	const struct rk_tray *t = &p->site->trays[tray];
+	const struct rk_profile *profile = &p->site->profiles[p->site->racks[t->rack].profile];
 	enum rk_tray_state state = rk_tray_state(p->site, tray);
 	int *counts[] = {
 		[RK_TRAY_ALLOCATED] = &v->allocated, [RK_TRAY_CORDONED] = &v->cordoned, [RK_TRAY_FAULTY] = t->leak ? &v->leaking : &v->faulty,
 		[RK_TRAY_OFFLINE] = &v->offline,
 	};
 
-	if (state != RK_TRAY_FREE && state != RK_TRAY_SPARE && !(state == RK_TRAY_CORDONED && lifted(p, t->rack))) {
+	p->whole[tray] = false;
+	if (state == RK_TRAY_CORDONED && !tray_cordoned(p, tray) && !rack_cordoned(p, t->rack))
+		state = RK_TRAY_FREE;
+	if (state != RK_TRAY_FREE && state != RK_TRAY_SPARE) {
 		++*counts[state];
 		return false;
 	}
-	if (!rail_complete(p, t, tray_fabric(p->site, &p->site->trays[p->site->racks[t->rack].first_tray]))) {
+	const char *version = rk_tray_outdated(&p->versions, tray);
+	p->whole[tray] = !version && rk_tray_complete(p->site, tray, fabric, profile->hcas_per_tray, profile->gpus_per_tray);
+	if (!rk_tray_complete(p->site, tray, fabric, p->size->hcas, p->size->gpus)) {
 		v->incomplete++;
 		return false;
 	}
-	const char *version = outdated(p, t);
 	if (version) {
 		v->outdated++;
 		v->version = v->version ? v->version : version;
@@ -172,7 +122,7 @@ static const char *barrier(const struct rk_placer *p, int index)
 	if (!p->asked[index] && !(p->lift & RK_LIFT_RACKS))
 		return rk_arena_printf(p->arena, "not in the racks asked for (%s)", p->spec->placement.racks);
 	why = size_refusal(p, &p->site->profiles[rack->profile]);
-	if (!why && rack->cordon && !lifted(p, index))
+	if (!why && rack_cordoned(p, index))
 		why = rk_arena_printf(p->arena, "cordoned: %s", rack->cordon);
 	if (!why)
 		why = leak_refusal(p, rack);
@@ -181,13 +131,16 @@ static const char *barrier(const struct rk_placer *p, int index)
 	return why ? why : apart_refusal(p, index);
 }
 
+int rk_placer_own_spares(const struct rk_placer *p, int rack)
+{
+	return p->lift & RK_LIFT_SPARES ? 0 : rk_rack_spares(p->site, rack);
+}
+
 static int spares_of(const struct rk_placer *p, int rack)
 {
-	int spares = rk_rack_spares(p->site, rack);
+	int own = rk_placer_own_spares(p, rack), asked = p->lift & RK_LIFT_SPARES ? 0 : p->spec->placement.spares_per_rack;
 
-	if (p->lift & RK_LIFT_SPARES)
-		return 0;
-	return spares > p->spec->placement.spares_per_rack ? spares : p->spec->placement.spares_per_rack;
+	return own > asked ? own : asked;
 }
 
 static void weigh_power(const struct rk_placer *p, int index, struct rk_verdict *v)
@@ -203,19 +156,20 @@ static void weigh_power(const struct rk_placer *p, int index, struct rk_verdict 
 static void weigh(struct rk_placer *p, int index, struct rk_verdict *v, struct rk_seat *seat)
 {
 	const struct rk_rack *rack = &p->site->racks[index];
-	int spares = spares_of(p, index), usable = 0;
+	int spares = spares_of(p, index), fabric = rk_rack_fabric(p->site, index), usable = 0;
 
-	read_baseline(p, rack);
 	*v = (struct rk_verdict){ .barrier = barrier(p, index) };
-	for (int t = rack->first_tray; t < rack->first_tray + rack->n_trays; t++)
-		usable += p->fits[t] = tray_fits(p, t, v);
+	for (int t = rack->first_tray; t < rack->first_tray + rack->n_trays; t++) {
+		usable += p->fits[t] = tray_fits(p, t, fabric, v);
+		v->whole += p->whole[t];
+	}
 	v->spares = spares < usable ? spares : usable;
 	v->free = usable - v->spares;
 	weigh_power(p, index, v);
 	seat->rack = index;
 	seat->room = v->barrier ? 0 : v->free < v->by_power ? v->free : v->by_power;
 	seat->group = p->group[index];
-	seat->fabric = rack->n_trays ? tray_fabric(p->site, &p->site->trays[rack->first_tray]) : RK_NONE;
+	seat->fabric = fabric;
 	seat->kept = p->mine[index];
 }
 
@@ -245,6 +199,8 @@ static void prepare(struct rk_placer *p)
 	p->choice.seats = rk_arena_array(p->arena, n + 1, sizeof(*p->choice.seats));
 	p->verdicts = rk_arena_array(p->arena, n + 1, sizeof(*p->verdicts));
 	p->fits = rk_arena_array(p->arena, p->site->n_trays + 1, sizeof(*p->fits));
+	p->whole = rk_arena_array(p->arena, p->site->n_trays + 1, sizeof(*p->whole));
+	p->versions = (struct rk_versions){ .site = p->site, .arena = p->arena };
 	find_groups(p);
 	rk_placer_apart(p);
 }
@@ -261,10 +217,11 @@ void rk_placer_weigh(struct rk_placer *p)
 		c->seats[r] = (struct rk_seat){ .held = 0 };
 		weigh(p, (int)r, &p->verdicts[r], &c->seats[r]);
 	}
+	rk_placer_pool(p);
 	for (size_t i = 0; i < p->n_keep; i++)
 		held += !c->seats[p->site->trays[p->keep[i]].rack].held++;
 	int limit = p->spec->placement.max_racks;
 	c->opened = 0;
 	c->max_new = !limit || (p->lift & RK_LIFT_MAX_RACKS) ? RK_UNLIMITED : limit > held ? limit - held : 0;
-	c->fabric = p->n_keep ? tray_fabric(p->site, &p->site->trays[p->keep[0]]) : RK_NONE;
+	c->fabric = p->n_keep ? rk_tray_fabric(p->site, p->keep[0]) : RK_NONE;
 }

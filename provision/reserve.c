@@ -121,7 +121,7 @@ static int promised_at(const struct rk_site *site, int64_t at, int tenant, int w
 static int free_for(const struct rk_site *site, const struct rk_reserve_wish *wish, struct rk_arena *arena)
 {
 	bool *taken = rk_arena_array(arena, site->n_racks + 1, sizeof(*taken));
-	int n = 0;
+	int *room = rk_capacity_rooms(site, arena), n = 0;
 
 	for (size_t i = 0; i < site->n_reservations; i++) {
 		int *racks;
@@ -133,7 +133,7 @@ static int free_for(const struct rk_site *site, const struct rk_reserve_wish *wi
 			taken[racks[k]] = true;
 	}
 	for (size_t r = 0; r < site->n_racks; r++)
-		n += taken[r] ? 0 : rk_capacity_room(site, (int)r);
+		n += taken[r] ? 0 : room[r];
 	return n;
 }
 

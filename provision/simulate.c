@@ -284,19 +284,28 @@ static void request(struct run *run, const struct rk_request_kind *k, double hou
 		heap_push(run, t);
 }
 
+/* A seat is an NVLink domain: a rack, or where racks have no NVLink switches each of its trays. */
 static void prepare(struct run *run, const struct rk_site *site, double unavailable)
 {
-	run->choice.n = site->n_racks;
-	run->choice.seats = rk_xcalloc(site->n_racks + 1, sizeof(*run->choice.seats));
+	struct rk_arena *arena RK_CLEANUP_ARENA = rk_arena_new();
+	int *room = rk_capacity_rooms(site, arena);
+
+	run->choice.seats = rk_xcalloc(site->n_trays + 1, sizeof(*run->choice.seats));
 	run->choice.fabric = RK_NONE;
 	run->choice.max_new = run->choice.pool = RK_UNLIMITED;
 	for (size_t r = 0; r < site->n_racks; r++) {
-		struct rk_seat *s = &run->choice.seats[r];
-		int room = rk_capacity_room(site, (int)r);
-		*s = (struct rk_seat){ .rack = (int)r, .group = RK_NONE, .fabric = RK_NONE, .kept = true };
-		for (int t = 0; t < room; t++)
-			s->room += uniform(&run->chance) >= unavailable;
-		run->capacity += s->room;
+		int domain = rk_place_domain(&site->profiles[site->racks[r].profile]);
+		for (int t = 0; t < room[r]; t++) {
+			struct rk_seat *s = &run->choice.seats[run->choice.n];
+			bool there = uniform(&run->chance) >= unavailable;
+			s->room += there;
+			run->capacity += there;
+			run->choice.n += (t + 1) % domain == 0 || t + 1 == room[r];
+		}
+	}
+	for (size_t i = 0; i < run->choice.n; i++) {
+		struct rk_seat *s = &run->choice.seats[i];
+		*s = (struct rk_seat){ .rack = (int)i, .room = s->room, .group = RK_NONE, .fabric = RK_NONE, .kept = true };
 	}
 }
 

@@ -13,6 +13,20 @@ static int show(struct rk_call *call, struct rk_err *err)
 	return rc;
 }
 
+/* The table has the reasons below its row: the error need not repeat them. */
+static int told_once(const struct rk_call *call, int rc, struct rk_err *err)
+{
+	RK_CLEANUP_ERR struct rk_err said = RK_ERR_INIT;
+
+	if (rc != RK_NO_CAPACITY || call->parsed->globals.format != RK_FORMAT_TABLE || !err)
+		return rc;
+	rk_err_move(&said, err);
+	rk_err_set(err, rc, "%s", said.message);
+	if (said.hint)
+		rk_err_hint(err, "%s", said.hint);
+	return rc;
+}
+
 static int plan_spec(struct rk_call *call, const struct rk_spec *spec, struct rk_err *err)
 {
 	struct rk_cluster_plan cp;
@@ -22,13 +36,7 @@ static int plan_spec(struct rk_call *call, const struct rk_spec *spec, struct rk
 		return rc;
 	rk_plan_row(call, &cp.placement, cp.plan);
 	rk_plan_free(cp.plan);
-	if (cp.placement.feasible)
-		return 0;
-	rk_place_refused(spec, &cp.placement, err);
-	/* The table has the reasons below its row. */
-	for (size_t i = 0; call->parsed->globals.format != RK_FORMAT_TABLE && i < cp.placement.n_reasons; i++)
-		rk_err_detail(err, "%s: %s", call->world->site->racks[cp.placement.reasons[i].rack].name, cp.placement.reasons[i].why);
-	return RK_NO_CAPACITY;
+	return cp.placement.feasible ? 0 : told_once(call, rk_cluster_no_room(call->world, &cp.placement, spec, err), err);
 }
 
 static int plan(struct rk_call *call, struct rk_err *err)
@@ -145,7 +153,7 @@ static int resize(struct rk_call *call, struct rk_err *err)
 		rc = plan_resize(call, name, (int)count, grow, err);
 	if (!rc)
 		rc = rk_cluster_resize(call->world, name, (int)count, grow, &op, err);
-	return call->dry_run ? rc : outcome(call, name, op, "is there", rc);
+	return call->dry_run ? told_once(call, rc, err) : outcome(call, name, op, "is there", rc);
 }
 
 static int plan_repair(struct rk_call *call, const char *name, const char *const *vms, size_t n, struct rk_err *err)

@@ -73,3 +73,16 @@ static inline void place(const struct rk_site *s, const struct rk_spec *spec, co
 	for (size_t r = 0; r < s->n_racks; r++)
 		assert_int_equal(ret->reasons[r].rack, r);
 }
+
+/* r01 18 free, r02 6, r03 15, r04 18, r05 17. */
+static inline struct rk_site *uneven_site(void)
+{
+	static const int taken[] = { 0, 12, 3, 0, 1 };
+	struct rk_site *s = make_site(5, 18, "");
+
+	add_clusters(s);
+	for (int r = 0; r < 5; r++)
+		for (int t = 0; t < taken[r]; t++)
+			occupy(s, r * 18 + t, 0);
+	return s;
+}

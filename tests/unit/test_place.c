@@ -70,6 +70,7 @@ static int dice(int n)
 struct trial {
 	struct rk_site *site;
 	struct rk_spec spec;
+	int segment;             /* of the spec as it was made */
 	int keep[8];
 	size_t n_keep;
 	const char *apart[1];
@@ -145,6 +146,7 @@ static void make_trial(struct trial *t)
 		    (!t->n_keep || s->hcas[s->trays[s->vms[v].tray].first_hca].fabric == s->hcas[s->trays[t->keep[0]].first_hca].fabric))
 			t->keep[t->n_keep++] = s->vms[v].tray;
 	t->spec.count += (int)t->n_keep;
+	t->segment = t->spec.placement.segment;
 }
 
 /* What is free in a rack by the letter of the rules. */
@@ -368,13 +370,20 @@ static void cancel(struct rk_site *s, const char *ids)
 		s->reservations[strtol(at, &at, 10) - 1].to_unix_ms = 0;
 }
 
+/* Fewer VMs than a segment has are a segment of their own. */
+static void set_count(struct trial *t, int count)
+{
+	t->spec.count = count;
+	t->spec.placement.segment = t->segment < count ? t->segment : count;
+}
+
 /* Does to the trial what a suggestion says. */
 static void follow(struct trial *t, const struct rk_place_change *c, struct rk_arena *arena)
 {
 	struct rk_site *s = t->site;
 
 	if (strcmp(c->kind, "count") == 0)
-		t->spec.count = c->value + (int)t->n_keep;
+		set_count(t, c->value);
 	else if (strcmp(c->kind, "segment") == 0)
 		t->spec.placement.segment = c->value;
 	else if (strcmp(c->kind, "max_racks") == 0)
@@ -402,7 +411,8 @@ static bool ask_for_more(struct trial *t, const struct rk_place_change *c)
 {
 	bool count = strcmp(c->kind, "count") == 0, racks = strcmp(c->kind, "max_racks") == 0;
 
-	t->spec.count += count;
+	if (count)
+		set_count(t, t->spec.count + 1);
 	t->spec.placement.max_racks -= racks;
 	return count || racks;
 }

@@ -164,116 +164,6 @@ static void a_rack_has_its_own_version_baseline(void **state)
 	judged(s, &spec, 1, "chosen", "4 of 4 free used, 0 left");
 }
 
-/* ---- policies ----------------------------------------------------------------------------------------------------------------------- */
-
-/* Racks used, as "r01:4,r03:2". */
-static const char *placed(const struct rk_site *s, const struct rk_spec *spec, const int *keep, size_t n_keep, struct rk_arena *arena)
-{
-	struct rk_str out RK_CLEANUP_STR = RK_STR_INIT;
-	struct rk_placement p;
-
-	place(s, spec, keep, n_keep, arena, &p);
-	for (size_t r = 0; r < s->n_racks; r++) {
-		int n = 0;
-		for (size_t i = 0; i < p.n_trays; i++)
-			n += s->trays[p.trays[i]].rack == (int)r;
-		if (n)
-			rk_str_addf(&out, "%s%s:%d", out.len ? "," : "", s->racks[r].name, n);
-	}
-	return rk_arena_strdup(arena, rk_str_text(&out));
-}
-
-/* r01 18 free, r02 6, r03 15, r04 18, r05 17. */
-static struct rk_site *uneven_site(void)
-{
-	static const int taken[] = { 0, 12, 3, 0, 1 };
-	struct rk_site *s = make_site(5, 18, "");
-
-	add_clusters(s);
-	for (int r = 0; r < 5; r++)
-		for (int t = 0; t < taken[r]; t++)
-			occupy(s, r * 18 + t, 0);
-	return s;
-}
-
-static void policies_choose_as_documented(void **state)
-{
-	struct rk_site *s RK_CLEANUP_SITE = uneven_site();
-	static const struct {
-		int count, segment, max_racks;
-		enum rk_policy policy;
-		const char *placed;
-	} rows[] = {
-		{ 4, 4, 0, RK_BEST_FIT, "r02:4" },              /* closest fit */
-		{ 8, 8, 0, RK_BEST_FIT, "r03:8" },              /* no segment of 16 is lost */
-		{ 1, 1, 0, RK_BEST_FIT, "r02:1" },
-		{ 16, 16, 0, RK_BEST_FIT, "r05:16" },           /* leaves least over */
-		{ 18, 18, 0, RK_BEST_FIT, "r01:18" },           /* name decides */
-		{ 36, 18, 0, RK_BEST_FIT, "r01:18,r04:18" },
-		{ 12, 6, 0, RK_BEST_FIT, "r02:6,r03:6" },
-		{ 18, 6, 1, RK_BEST_FIT, "r01:18" },            /* maxRacks: the policy's first choice would not do */
-		{ 20, 16, 0, RK_BEST_FIT, "r02:4,r05:16" },     /* the rest goes where it costs least */
-		{ 4, 4, 0, RK_FIRST_FIT, "r01:4" },
-		{ 24, 8, 0, RK_FIRST_FIT, "r01:16,r03:8" },
-		{ 4, 1, 0, RK_SPREAD, "r01:1,r03:1,r04:1,r05:1" },
-		{ 6, 1, 0, RK_SPREAD, "r01:2,r02:1,r03:1,r04:1,r05:1" },
-		{ 8, 4, 1, RK_SPREAD, "r01:8" },
-	};
-
-	(void)state;
-	for (size_t i = 0; i < RK_ARRAY_SIZE(rows); i++) {
-		struct rk_arena *arena RK_CLEANUP_ARENA = rk_arena_new();
-		struct rk_spec spec = make_spec(rows[i].count, rows[i].segment);
-		spec.placement.policy = rows[i].policy;
-		spec.placement.max_racks = rows[i].max_racks;
-		assert_string_equal(placed(s, &spec, NULL, 0, arena), rows[i].placed);
-	}
-}
-
-static void growing_stays_in_the_clusters_racks(void **state)
-{
-	struct rk_site *s RK_CLEANUP_SITE = uneven_site();
-	struct rk_arena *arena RK_CLEANUP_ARENA = rk_arena_new();
-	struct rk_spec spec = make_spec(5, 1);
-	int keep[] = { 4 * 18 }; /* in r05 */
-
-	(void)state;
-	assert_string_equal(placed(s, &spec, keep, 1, arena), "r05:4");
-}
-
-static void racks_of_one_leaf_group_are_preferred(void **state)
-{
-	static const char *const leaves[] = { "x", "y", "z", "y", "x", "y" };
-	struct rk_site *s RK_CLEANUP_SITE = make_site(6, 4, "");
-	struct rk_arena *arena RK_CLEANUP_ARENA = rk_arena_new();
-	struct rk_spec spec = make_spec(8, 4);
-
-	(void)state;
-	for (size_t h = 0; h < s->n_hcas; h++)
-		s->hcas[h].leaf = leaves[s->trays[s->hcas[h].tray].rack];
-	assert_string_equal(placed(s, &spec, NULL, 0, arena), "r01:4,r05:4"); /* the smallest group that holds both */
-	spec.count = 12;
-	assert_string_equal(placed(s, &spec, NULL, 0, arena), "r02:4,r04:4,r06:4");
-}
-
-static void a_cluster_stays_on_one_infiniband_fabric(void **state)
-{
-	struct rk_site *s RK_CLEANUP_SITE = make_site(4, 4, "");
-	struct rk_arena *arena RK_CLEANUP_ARENA = rk_arena_new();
-	struct rk_spec spec = make_spec(8, 4);
-	struct rk_placement p;
-
-	(void)state;
-	for (size_t h = 0; h < s->n_hcas; h++)
-		s->hcas[h].fabric = s->trays[s->hcas[h].tray].rack > 0;
-	place(s, &spec, NULL, 0, arena, &p);
-	assert_true(p.feasible);
-	assert_string_equal(p.reasons[0].why, "4 free, its InfiniBand fabric is ib0, the cluster is on ib1");
-	spec.count = 16;
-	place(s, &spec, NULL, 0, arena, &p);
-	assert_false(p.feasible);
-}
-
 /* ---- quotas, reservations, suggestions ------------------------------------------------------------------------------------------------ */
 
 static void a_quota_forbids_whatever_the_racks(void **state)
@@ -297,6 +187,27 @@ static void a_quota_forbids_whatever_the_racks(void **state)
 	s->n_ib_partitions = 1;
 	place(s, &spec, NULL, 0, arena, &p);
 	assert_string_equal(p.limit, "quota: tenant b has 1 of 1 PKeys");
+}
+
+/* Fewer VMs are a change too, and raising the quota is none while the racks have no room. */
+static void a_quota_says_how_many_it_would_allow(void **state)
+{
+	struct rk_site *s RK_CLEANUP_SITE = make_site(1, 18, "");
+	struct rk_arena *arena RK_CLEANUP_ARENA = rk_arena_new();
+	struct rk_spec spec = make_spec(9, 9);
+	struct rk_placement p;
+
+	(void)state;
+	spec.tenant = "b";
+	add_clusters(s);
+	occupy(s, 0, 1);
+	place(s, &spec, NULL, 0, arena, &p);
+	assert_string_equal(p.suggestion, "place at most 5 VMs, in a segment of 5; or raise the tenant's quota in the site file, or delete something of this tenant");
+	assert_int_equal(p.changes[0].value, 5);
+	spec = make_spec(20, 10);
+	spec.tenant = "b";
+	place(s, &spec, NULL, 0, arena, &p);
+	assert_string_equal(p.suggestion, "place at most 5 VMs, in a segment of 5");
 }
 
 static void reservations_count_from_their_making_to_their_end(void **state)
@@ -385,6 +296,92 @@ static void capacity_is_told_now_and_after_the_worst_rack(void **state)
 	assert_int_equal(c.reserved, 23);
 }
 
+/* What no VM of a whole tray could have is no room, neither left over nor for a promise to others. */
+static void trays_that_are_not_complete_are_no_capacity(void **state)
+{
+	struct rk_site *s RK_CLEANUP_SITE = make_site(1, 18, "\"versions\":{\"driver\":\"580.2\"},");
+	struct rk_arena *arena RK_CLEANUP_ARENA = rk_arena_new();
+	struct rk_spec spec = make_spec(2, 2);
+	struct rk_placement p;
+	struct rk_capacity c;
+
+	(void)state;
+	s->trays[17].n_hcas = 3;
+	s->trays[16].versions = "{\"driver\":\"570.1\"}";
+	rk_capacity(s, &c);
+	assert_int_equal(c.free, 16);
+	assert_int_equal(c.segments[1], 1);
+	place(s, &spec, NULL, 0, arena, &p);
+	assert_int_equal(p.segments_after[2], 1);
+	assert_int_equal(p.segments_after[3], 3);
+	spec = make_spec(1, 1);
+	spec.size = "nd32isr-gb300-v6"; /* one port of its tray is enough for it, and it takes nothing else away */
+	for (int t = 0; t < 16; t++)
+		s->trays[t].n_hcas = 3;
+	place(s, &spec, NULL, 0, arena, &p);
+	assert_true(p.feasible);
+	reserve(s, 1, NULL, 1, now_ms, now_ms + DAY_MS);
+	place(s, &spec, NULL, 0, arena, &p);
+	assert_false(p.feasible);
+	assert_string_equal(p.suggestion, "cancel reservation 1");
+}
+
+/* A tray with a port on the other fabric does not decide for its rack, even when it is the first. */
+static void a_rack_is_on_the_fabric_of_most_of_its_trays(void **state)
+{
+	struct rk_site *s RK_CLEANUP_SITE = make_site(1, 6, "");
+	struct rk_spec spec = make_spec(5, 5);
+
+	(void)state;
+	for (int h = 0; h < 4; h++)
+		s->hcas[s->trays[0].first_hca + h].fabric = 1;
+	judged(s, &spec, 0, "chosen", "5 of 5 free used, 0 left; 1 not rail-complete");
+}
+
+/* Four boxes that are an NVLink domain each have room for four VMs and for no segment of four. */
+static void segments_are_counted_within_nvlink_domains(void **state)
+{
+	static const char text[] = "{\"apiVersion\":\"racksh/v1\",\"kind\":\"Site\",\"name\":\"s\",\"racks\":[{\"name\":\"r01\",\"profile\":\"hgx-generic\"}]}";
+	struct rk_site *s RK_CLEANUP_SITE = NULL;
+	struct rk_capacity c;
+
+	(void)state;
+	assert_int_equal(rk_site_parse("s", text, strlen(text), &s, NULL), 0);
+	rk_capacity(s, &c);
+	assert_int_equal(c.free, 4);
+	assert_int_equal(c.largest, 1);
+	assert_int_equal(c.segments[3], 0);
+}
+
+/* r01 alone would do with two cordons gone, r02 with r03 with three: putting back the rack with the most cordons first leaves three. */
+static void the_fewest_cordons_are_named(void **state)
+{
+	struct rk_site *s RK_CLEANUP_SITE = make_site(3, 4, "");
+	struct rk_arena *arena RK_CLEANUP_ARENA = rk_arena_new();
+	struct rk_spec spec = make_spec(4, 2);
+	struct rk_placement p;
+
+	(void)state;
+	for (int t = 0; t < 3; t++)
+		s->trays[t].cordon = "fan";
+	for (int t = 4; t < 12; t++)
+		s->trays[t].faulty = "x";
+	s->trays[4].faulty = s->trays[5].faulty = s->trays[8].faulty = s->trays[9].faulty = NULL;
+	s->trays[4].cordon = s->trays[5].cordon = s->trays[8].cordon = s->trays[9].cordon = "fan";
+	place(s, &spec, NULL, 0, arena, &p);
+	assert_false(p.feasible);
+	assert_string_equal(p.changes[p.n_changes - 1].text, "uncordon tray r01-t[01-03]");
+	reserve(s, 1, "r01", 0, now_ms, now_ms + DAY_MS);
+	reserve(s, 1, "r02", 0, now_ms, now_ms + DAY_MS);
+	reserve(s, 1, "r[01-02]", 0, now_ms + 2 * DAY_MS, now_ms + 3 * DAY_MS);
+	for (int t = 0; t < 12; t++)
+		s->trays[t].cordon = NULL;
+	spec.count = spec.placement.segment = 2;
+	s->racks[2].cordon = "pump";
+	place(s, &spec, NULL, 0, arena, &p);
+	assert_string_equal(p.suggestion, "uncordon rack r03; or cancel reservation 1,3");
+}
+
 static void spares_that_a_neighbour_asked_for_are_kept(void **state)
 {
 	struct rk_site *s RK_CLEANUP_SITE = make_site(1, 18, "");
@@ -395,7 +392,12 @@ static void spares_that_a_neighbour_asked_for_are_kept(void **state)
 	occupy(s, 0, 1);
 	s->clusters[1].spares_per_rack = 2;
 	judged(s, &spec, 0, "refused", "15 free, needs 17; 1 allocated, 2 kept as spares");
+	rk_site_seal(s); /* and they are shown as such */
+	assert_int_equal(rk_tray_state(s, 17), RK_TRAY_SPARE);
+	assert_int_equal(rk_tray_state(s, 16), RK_TRAY_SPARE);
+	assert_int_equal(rk_tray_state(s, 15), RK_TRAY_FREE);
 }
+
 static void clusters_kept_apart_share_no_rack_whichever_of_them_says_so(void **state)
 {
 	struct rk_site *s RK_CLEANUP_SITE = make_site(2, 18, "");
@@ -434,15 +436,16 @@ int main(void)
 		cmocka_unit_test(a_full_rack_of_power_names_the_kilowatts),
 		cmocka_unit_test(coolant_limits_what_a_rack_may_draw),
 		cmocka_unit_test(a_rack_has_its_own_version_baseline),
-		cmocka_unit_test(policies_choose_as_documented),
-		cmocka_unit_test(growing_stays_in_the_clusters_racks),
-		cmocka_unit_test(racks_of_one_leaf_group_are_preferred),
-		cmocka_unit_test(a_cluster_stays_on_one_infiniband_fabric),
 		cmocka_unit_test(a_quota_forbids_whatever_the_racks),
+		cmocka_unit_test(a_quota_says_how_many_it_would_allow),
 		cmocka_unit_test(reservations_count_from_their_making_to_their_end),
 		cmocka_unit_test(trays_reserved_by_number_stay_free_somewhere),
 		cmocka_unit_test(the_cordons_in_the_way_are_named),
 		cmocka_unit_test(capacity_is_told_now_and_after_the_worst_rack),
+		cmocka_unit_test(trays_that_are_not_complete_are_no_capacity),
+		cmocka_unit_test(a_rack_is_on_the_fabric_of_most_of_its_trays),
+		cmocka_unit_test(segments_are_counted_within_nvlink_domains),
+		cmocka_unit_test(the_fewest_cordons_are_named),
 		cmocka_unit_test(spares_that_a_neighbour_asked_for_are_kept),
 		cmocka_unit_test(clusters_kept_apart_share_no_rack_whichever_of_them_says_so),
 	};
