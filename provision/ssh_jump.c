@@ -1,6 +1,7 @@
 /* Jump hosts. A hop is a session of its own; what lies behind it is reached through a "direct-tcpip" channel, so no shell runs there. The next
  * session gets one end of a socket pair, and whoever waits for it moves the bytes between the other end and the channel: no thread, no process. */
 #include <errno.h>
+#include <libssh/callbacks.h>
 #include <libssh/libssh.h>
 #include <poll.h>
 #include <string.h>
@@ -10,40 +11,43 @@
 #include "inventory/base/clock.h"
 #include "provision/ssh_impl.h"
 
-enum { CHUNK = 16 << 10 };
+enum { CHUNK = 16 << 10, IN_MAX = 256 << 10 };
 
 struct rk_ssh_carrier {
 	ssh_channel channel;              /* of the session's `via` */
-	int fd;                           /* our end of the pair; -1 once the channel ended */
+	struct ssh_channel_callbacks_struct callbacks;
+	int fd;                           /* our end of the pair; -1 once everything was handed on and no more comes */
+	struct rk_str in;                 /* from the channel, still to be handed on */
 	struct {
 		char bytes[CHUNK];
 		size_t at, len;           /* what is still to be handed on */
-	} in, out;                        /* from the channel, to the channel */
+	} out;                            /* to the channel */
 };
 
-/* Hands the rest of in on to the session. False: it takes no more now. */
-static bool give(struct rk_ssh_carrier *c)
+/* Taken as it arrives: libssh hands nothing out any more once the connection is lost, and what a host said before its jump host died counts. */
+static int on_data(ssh_session session, ssh_channel channel, void *data, uint32_t n, int is_stderr, void *ctx)
 {
-	while (c->in.at < c->in.len) {
-		ssize_t n = send(c->fd, c->in.bytes + c->in.at, c->in.len - c->in.at, MSG_DONTWAIT | MSG_NOSIGNAL);
-		if (n <= 0)
-			return false;
-		c->in.at += (size_t)n;
-	}
-	return true;
+	struct rk_ssh_carrier *c = ctx;
+
+	(void)session;
+	(void)channel;
+	if (!is_stderr)
+		rk_str_addn(&c->in, data, n);
+	return (int)n;
 }
 
-static void carry_in(struct rk_ssh_carrier *c)
+/* Hands in on to the session. False: it does not take all of it now. */
+static bool give(struct rk_ssh_carrier *c)
 {
-	while (give(c)) {
-		int n = ssh_channel_read_nonblocking(c->channel, c->in.bytes, sizeof(c->in.bytes), 0);
-		if (n <= 0)
-			break;
-		c->in.at = 0;
-		c->in.len = (size_t)n;
-	}
-	if (c->in.at == c->in.len && (ssh_channel_is_eof(c->channel) || ssh_channel_is_closed(c->channel)))
-		shutdown(c->fd, SHUT_WR); /* the session sees the end */
+	size_t at = 0;
+	ssize_t n;
+
+	while (at < c->in.len && (n = send(c->fd, c->in.text + at, c->in.len - at, MSG_DONTWAIT | MSG_NOSIGNAL)) > 0)
+		at += (size_t)n;
+	c->in.len -= at;
+	if (at)
+		memmove(c->in.text, c->in.text + at, c->in.len);
+	return !c->in.len;
 }
 
 /* Room in the window and an idle socket: libssh would queue without limit otherwise. */
@@ -70,28 +74,43 @@ static void carry_out(struct rk_ssh *via, struct rk_ssh_carrier *c)
 	}
 }
 
+/* A session that is slow holds its jump host up, and no memory. */
+static bool reads(const struct rk_ssh *via, const struct rk_ssh_carrier *c)
+{
+	return !via->broken && c->in.len < IN_MAX;
+}
+
 static void carry(struct rk_ssh *ssh)
 {
 	struct rk_ssh_carrier *c = ssh->carrier;
+	struct rk_ssh *via = ssh->via;
 
 	if (c->fd < 0)
 		return;
-	bool lost = ssh_event_dopoll(ssh->via->event, 0) == SSH_ERROR || !ssh_is_connected(ssh->via->session);
-	carry_in(c);
-	if (!lost) {
-		carry_out(ssh->via, c);
-		return;
+	if (reads(via, c) && (ssh_event_dopoll(via->event, 0) == SSH_ERROR || !ssh_is_connected(via->session)))
+		via->broken = true;
+	bool given = give(c);
+	if (!via->broken)
+		carry_out(via, c);
+	if (given && via->broken) {
+		close(c->fd);
+		c->fd = -1;
+	} else if (given && (ssh_channel_is_eof(c->channel) || ssh_channel_is_closed(c->channel))) {
+		shutdown(c->fd, SHUT_WR); /* the session sees the end */
 	}
-	ssh->via->broken = true;
-	close(c->fd);
-	c->fd = -1;
 }
 
 static short carrier_events(struct rk_ssh *ssh)
 {
 	struct rk_ssh_carrier *c = ssh->carrier;
+	bool out = !ssh->via->broken && takes(ssh->via, c) && c->out.at == c->out.len;
 
-	return (short)((c->in.at < c->in.len ? POLLOUT : 0) | (takes(ssh->via, c) && c->out.at == c->out.len ? POLLIN : 0));
+	return (short)((c->in.len ? POLLOUT : 0) | (out ? POLLIN : 0));
+}
+
+static short via_events(struct rk_ssh *ssh)
+{
+	return (short)((reads(ssh->via, ssh->carrier) ? POLLIN : 0) | (ssh_get_poll_flags(ssh->via->session) & SSH_WRITE_PENDING ? POLLOUT : 0));
 }
 
 void rk_ssh_poll(struct rk_ssh *ssh, int fd, short events, int ms)
@@ -103,7 +122,7 @@ void rk_ssh_poll(struct rk_ssh *ssh, int fd, short events, int ms)
 	for (struct rk_ssh *s = ssh; s->carrier && depth < RK_SSH_HOPS_MAX; s = s->via) {
 		if (s->carrier->fd >= 0) {
 			p[n++] = (struct pollfd){ s->carrier->fd, carrier_events(s), 0 };
-			p[n++] = (struct pollfd){ s->via->fd, (short)(POLLIN | (ssh_get_poll_flags(s->via->session) & SSH_WRITE_PENDING ? POLLOUT : 0)), 0 };
+			p[n++] = (struct pollfd){ s->via->broken ? -1 : s->via->fd, via_events(s), 0 };
 		}
 		carried[depth++] = s;
 	}
@@ -136,9 +155,19 @@ static int open_channel(struct rk_ssh *ssh, const struct rk_ssh_opening *open, s
 	}
 }
 
+static void carrier_drop(struct rk_ssh_carrier *c, bool channel_too)
+{
+	ssh_remove_channel_callbacks(c->channel, &c->callbacks);
+	if (channel_too)
+		ssh_channel_free(c->channel);
+	if (c->fd >= 0)
+		close(c->fd);
+	rk_str_clear(&c->in);
+	free(c);
+}
+
 int rk_ssh_carry_to(struct rk_ssh *ssh, const struct rk_ssh_opening *open, int *ret_fd, struct rk_err *err)
 {
-	struct rk_ssh_carrier *c;
 	int ends[2], rc;
 
 	if (ssh->via->broken)
@@ -146,16 +175,18 @@ int rk_ssh_carry_to(struct rk_ssh *ssh, const struct rk_ssh_opening *open, int *
 	ssh_channel channel = ssh_channel_new(ssh->via->session);
 	if (!channel)
 		return rk_ssh_unreachable(ssh, "jump", ssh_get_error(ssh->via->session), err);
+	struct rk_ssh_carrier *c = rk_xcalloc(1, sizeof(*c));
+	*c = (struct rk_ssh_carrier){ .channel = channel, .fd = -1, .callbacks = { .userdata = c, .channel_data_function = on_data } };
+	ssh_callbacks_init(&c->callbacks);
+	ssh_set_channel_callbacks(channel, &c->callbacks);
 	if ((rc = open_channel(ssh, open, channel, err)) != 0) {
-		ssh_channel_free(channel);
+		carrier_drop(c, true);
 		return rc;
 	}
 	if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0, ends) != 0) {
-		ssh_channel_free(channel);
+		carrier_drop(c, true);
 		return rk_ssh_unreachable(ssh, "jump", strerror(errno), err);
 	}
-	c = rk_xcalloc(1, sizeof(*c));
-	c->channel = channel;
 	c->fd = ends[0];
 	ssh->carrier = c;
 	*ret_fd = ends[1];
@@ -168,13 +199,10 @@ void rk_ssh_carrier_free(struct rk_ssh *ssh)
 
 	if (!c)
 		return;
-	if (!ssh->via->broken) {
+	bool alive = !ssh->via->broken;
+	if (alive)
 		rk_ssh_poll(ssh, -1, 0, 0); /* the farewell of the session */
-		ssh_channel_free(c->channel);
-	}
-	if (c->fd >= 0)
-		close(c->fd);
-	free(c);
+	carrier_drop(c, alive);
 	ssh->carrier = NULL;
 }
 

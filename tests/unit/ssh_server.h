@@ -5,6 +5,7 @@
 #include <libssh/libssh.h>
 #include <libssh/server.h>
 #include <netinet/in.h>
+#include <netinet/tcp.h>
 #include <poll.h>
 #include <pthread.h>
 #include <stdatomic.h>
@@ -25,7 +26,9 @@ enum ssh_server_kind {
 	/* after it */
 	SSH_OTHER_KEY, SSH_AUTH_HANGS, SSH_AUTH_DENIES, SSH_CHANNEL_REFUSED, SSH_CHANNEL_HANGS, SSH_EXEC_REFUSED, SSH_EXEC_HANGS, SSH_COMMAND_SILENT,
 	SSH_FLOOD, SSH_STDERR_FLOOD, SSH_DRIP, SSH_NO_STATUS, SSH_SIGNAL, SSH_DROPS_MIDWAY, SSH_HALF_CLOSE,
-	SSH_KINDS
+	SSH_KINDS,
+	/* a jump host, and one that dies with the last bytes of the host behind it */
+	SSH_JUMP = SSH_KINDS, SSH_JUMP_DIES
 };
 
 struct ssh_servers {
@@ -153,6 +156,52 @@ static inline bool ssh_server_command(struct ssh_server *s, ssh_channel channel,
 	return true;
 }
 
+/* Moves bytes between a channel and a socket. What the socket has said to its end goes on as the end of the channel, unless dies. */
+static inline void ssh_server_proxy(struct ssh_servers *all, ssh_channel channel, int from, int to, bool dies)
+{
+	struct pollfd p[] = { { from, POLLIN, 0 }, { to, POLLIN, 0 }, { all->stop[0], POLLIN, 0 } };
+	char bytes[4096];
+	int n;
+
+	while (poll(p, 3, -1) > 0 && !p[2].revents) {
+		while ((n = ssh_channel_read_nonblocking(channel, bytes, sizeof(bytes), 0)) > 0)
+			ssh_server_send(to, bytes, (size_t)n);
+		if (n < 0)
+			return;
+		if (!p[1].revents)
+			continue;
+		n = (int)recv(to, bytes, sizeof(bytes), 0);
+		if (n > 0 && ssh_channel_write(channel, bytes, (uint32_t)n) >= 0)
+			continue;
+		if (dies)
+			return;
+		ssh_channel_send_eof(channel);
+		p[1] = (struct pollfd){ .fd = -1 };
+	}
+}
+
+static inline void ssh_server_jump(struct ssh_server *s, ssh_message message)
+{
+	struct sockaddr_in addr = { .sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK),
+				    .sin_port = htons((uint16_t)ssh_message_channel_request_open_destination_port(message)) };
+	int to = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0), on = 1;
+	bool reached = connect(to, (struct sockaddr *)&addr, sizeof(addr)) == 0;
+	ssh_channel channel = reached ? ssh_message_channel_request_open_reply_accept(message) : NULL;
+
+	if (!reached)
+		ssh_message_reply_default(message);
+	if (channel) {
+		int from = ssh_get_fd(ssh_channel_get_session(channel));
+		/* All that is still to be sent goes in one piece. */
+		if (s->kind == SSH_JUMP_DIES)
+			setsockopt(from, IPPROTO_TCP, TCP_CORK, &on, sizeof(on));
+		ssh_server_proxy(s->all, channel, from, to, s->kind == SSH_JUMP_DIES);
+		if (s->kind == SSH_JUMP)
+			ssh_channel_close(channel);
+	}
+	close(to);
+}
+
 /* One request of the client; false: the connection is over. */
 static inline bool ssh_server_message(struct ssh_server *s, ssh_message message, ssh_channel *channel)
 {
@@ -168,6 +217,10 @@ static inline bool ssh_server_message(struct ssh_server *s, ssh_message message,
 		break;
 	case SSH_REQUEST_CHANNEL_OPEN:
 		hangs = s->kind == SSH_CHANNEL_HANGS;
+		if (s->kind >= SSH_JUMP) {
+			ssh_server_jump(s, message);
+			return s->kind == SSH_JUMP;
+		}
 		if (s->kind == SSH_CHANNEL_REFUSED)
 			ssh_message_reply_default(message);
 		else if (!hangs)
@@ -307,16 +360,21 @@ static inline void ssh_server_start(struct ssh_servers *all, struct ssh_server *
 	ssh_server_start_at(all, s, kind, INADDR_LOOPBACK);
 }
 
+/* It takes no more connections. */
+static inline void ssh_server_end(struct ssh_server *s)
+{
+	shutdown(s->listener, SHUT_RDWR);
+	if (s->kind != SSH_NOT_LISTENING)
+		pthread_join(s->thread, NULL);
+	close(s->listener);
+}
+
 /* Ends all servers and their connections. */
 static inline void ssh_servers_stop(struct ssh_servers *all, struct ssh_server *servers, size_t n)
 {
 	close(all->stop[1]);
-	for (size_t i = 0; i < n; i++) {
-		shutdown(servers[i].listener, SHUT_RDWR);
-		if (servers[i].kind != SSH_NOT_LISTENING)
-			pthread_join(servers[i].thread, NULL);
-		close(servers[i].listener);
-	}
+	for (size_t i = 0; i < n; i++)
+		ssh_server_end(&servers[i]);
 	for (size_t i = 0; i < all->n_threads; i++) {
 		shutdown(all->fds[i], SHUT_RDWR);
 		pthread_join(all->threads[i], NULL);

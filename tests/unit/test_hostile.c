@@ -9,33 +9,35 @@
 
 #include <cmocka.h>
 
+#include "inventory/base/clock.h"
 #include "inventory/base/file.h"
 #include "provision/ssh.h"
 #include "tests/unit/ssh_server.h"
 
 enum { GOOD = 6, HOSTS = SSH_KINDS - 1 + GOOD, OUTPUT_MAX = 64 << 10 };
 
-/* word: in the error. NULL: the command ran, and its result shows that something is wrong. kept: what came before it went wrong. */
+/* word: in the error. NULL: the command ran, and its result shows that something is wrong. kept: what came before it went wrong. through: the word when
+ * a jump host is between, if it is another. */
 static const struct {
 	enum ssh_server_kind kind;
-	const char *word, *kept;
+	const char *word, *kept, *through;
 } bad[] = {
-	{ SSH_NOT_LISTENING, "connect: Connection refused", NULL }, { SSH_CLOSES, "key exchange: ", NULL },
-	{ SSH_RESETS, "key exchange: Socket error: Connection reset by peer", NULL }, { SSH_SILENT, "key exchange: timed out", NULL },
-	{ SSH_BANNER_SPEW, "key exchange: ", NULL }, { SSH_BANNER_DRIP, "key exchange: ", NULL }, { SSH_HALF_VERSION, "key exchange: ", NULL },
-	{ SSH_VERSION_ONLY, "key exchange: ", NULL }, { SSH_OLD_VERSION, "key exchange: ", NULL }, { SSH_GARBAGE, "key exchange: ", NULL },
-	{ SSH_HTTP, "key exchange: ", NULL }, { SSH_HUGE_PACKET, "key exchange: ", NULL }, { SSH_ZERO_PACKET, "key exchange: ", NULL },
-	{ SSH_OTHER_KEY, "host key: ", NULL }, { SSH_AUTH_HANGS, "authentication: timed out", NULL },
-	{ SSH_AUTH_DENIES, "authentication: the public key was not accepted", NULL }, { SSH_CHANNEL_REFUSED, "session: ", NULL },
-	{ SSH_CHANNEL_HANGS, "timed out", NULL }, { SSH_EXEC_REFUSED, "command: ", NULL }, { SSH_EXEC_HANGS, "timed out", NULL },
-	{ SSH_COMMAND_SILENT, "of silence", NULL }, { SSH_FLOOD, "timed out", "flood" }, { SSH_STDERR_FLOOD, "timed out", "flood" },
-	{ SSH_DRIP, "timed out", "ff" }, { SSH_NO_STATUS, NULL, NULL }, { SSH_SIGNAL, NULL, NULL },
-	{ SSH_DROPS_MIDWAY, "connection was lost", "half an ans" }, { SSH_HALF_CLOSE, "timed out", "x\n" },
+	{ SSH_NOT_LISTENING, "connect: Connection refused", NULL, "jump: " }, { SSH_CLOSES, "key exchange: ", NULL, NULL },
+	{ SSH_RESETS, "key exchange: Socket error: Connection reset by peer", NULL, "key exchange: " }, { SSH_SILENT, "key exchange: timed out", NULL, NULL },
+	{ SSH_BANNER_SPEW, "key exchange: ", NULL, NULL }, { SSH_BANNER_DRIP, "key exchange: ", NULL, NULL }, { SSH_HALF_VERSION, "key exchange: ", NULL, NULL },
+	{ SSH_VERSION_ONLY, "key exchange: ", NULL, NULL }, { SSH_OLD_VERSION, "key exchange: ", NULL, NULL }, { SSH_GARBAGE, "key exchange: ", NULL, NULL },
+	{ SSH_HTTP, "key exchange: ", NULL, NULL }, { SSH_HUGE_PACKET, "key exchange: ", NULL, NULL }, { SSH_ZERO_PACKET, "key exchange: ", NULL, NULL },
+	{ SSH_OTHER_KEY, "host key: ", NULL, NULL }, { SSH_AUTH_HANGS, "authentication: timed out", NULL, NULL },
+	{ SSH_AUTH_DENIES, "authentication: the public key was not accepted", NULL, NULL }, { SSH_CHANNEL_REFUSED, "session: ", NULL, NULL },
+	{ SSH_CHANNEL_HANGS, "timed out", NULL, NULL }, { SSH_EXEC_REFUSED, "command: ", NULL, NULL }, { SSH_EXEC_HANGS, "timed out", NULL, NULL },
+	{ SSH_COMMAND_SILENT, "of silence", NULL, NULL }, { SSH_FLOOD, "timed out", "flood", NULL }, { SSH_STDERR_FLOOD, "timed out", "flood", NULL },
+	{ SSH_DRIP, "timed out", "ff", NULL }, { SSH_NO_STATUS, NULL, NULL, NULL }, { SSH_SIGNAL, NULL, NULL, NULL },
+	{ SSH_DROPS_MIDWAY, "connection was lost", "half an ans", NULL }, { SSH_HALF_CLOSE, "timed out", "x\n", NULL },
 };
 
 struct host {
 	struct ssh_server server;
-	const char *word, *kept;
+	const char *word, *kept, *through;
 	bool good;
 	int rc;
 	struct rk_err err;
@@ -43,14 +45,18 @@ struct host {
 };
 static struct {
 	struct ssh_servers servers;
-	char *host_public, *identity;
+	char *host_public, *identity, *known;
 	char dir[64];
 	struct host hosts[HOSTS];
+	struct ssh_server jump, dying;
 } world;
 
-static void ask(struct host *h, const struct rk_ssh_limits *limits, const volatile int *cancel)
+/* jump: NULL, or a jump host with the same key. */
+static void ask_through(struct host *h, const struct ssh_server *jump, const struct rk_ssh_limits *limits, const volatile int *cancel)
 {
-	const struct rk_ssh_target target = { .host = "127.0.0.1", .port = h->server.port, .host_key = world.host_public, .identity_file = world.identity };
+	char *at RK_CLEANUP_FREE = jump ? rk_xasprintf("127.0.0.1:%d", jump->port) : NULL;
+	const struct rk_ssh_target target = { .host = "127.0.0.1", .port = h->server.port, .host_key = world.host_public, .identity_file = world.identity,
+					      .known_hosts = world.known, .jump = at };
 	const char *argv[] = { "echo", "here", NULL };
 	struct rk_ssh *ssh = NULL;
 
@@ -60,14 +66,25 @@ static void ask(struct host *h, const struct rk_ssh_limits *limits, const volati
 	rk_ssh_close(ssh);
 }
 
-static void one_host(void *ctx, size_t i)
+static void ask(struct host *h, const struct rk_ssh_limits *limits, const volatile int *cancel)
 {
-	static const struct rk_ssh_limits limits = { .connect_ms = 6000, .auth_ms = 6000, .idle_ms = 4000, .command_ms = 8000, .output_max = OUTPUT_MAX };
-
-	ask(&((struct host *)ctx)[i], &limits, NULL);
+	ask_through(h, NULL, limits, cancel);
 }
 
-static void check_host(const struct host *h, int kind)
+enum { CONNECT_MS = 6000, AUTH_MS = 6000, COMMAND_MS = 8000, SLACK_MS = 60000 };
+static const struct rk_ssh_limits of_a_host = { .connect_ms = CONNECT_MS, .auth_ms = AUTH_MS, .idle_ms = 4000, .command_ms = COMMAND_MS, .output_max = OUTPUT_MAX };
+
+static void one_host(void *ctx, size_t i)
+{
+	ask(&((struct host *)ctx)[i], &of_a_host, NULL);
+}
+
+static void one_host_behind(void *ctx, size_t i)
+{
+	ask_through(&((struct host *)ctx)[i], &world.jump, &of_a_host, NULL);
+}
+
+static void check_host(const struct host *h, const char *word, int kind)
 {
 	if (h->good) {
 		if (h->rc || h->result.status != 0 || strcmp(rk_str_text(&h->result.out), "echo here") != 0)
@@ -75,10 +92,10 @@ static void check_host(const struct host *h, int kind)
 		return;
 	}
 	const struct rk_str *out = h->server.kind == SSH_STDERR_FLOOD ? &h->result.err : &h->result.out;
-	if (h->word ? h->rc != RK_UNREACHABLE : h->rc || h->result.status != -1)
+	if (word ? h->rc != RK_UNREACHABLE : h->rc || h->result.status != -1)
 		fail_msg("kind %d: class %s, status %d", kind, h->rc ? rk_class_name(h->rc) : "none", h->result.status);
-	if (h->word && !strstr(h->err.message, h->word))
-		fail_msg("kind %d: \"%s\" does not say \"%s\"", kind, h->err.message, h->word);
+	if (word && !strstr(h->err.message, word))
+		fail_msg("kind %d: \"%s\" does not say \"%s\"", kind, h->err.message, word);
 	if (!rk_starts_with(rk_str_text(out), h->kept ? h->kept : "") || (!h->kept && out->len))
 		fail_msg("kind %d: \"%.80s\" is not what came before", kind, rk_str_text(out));
 	assert_true(h->result.out.len <= OUTPUT_MAX && h->result.err.len <= OUTPUT_MAX);
@@ -86,13 +103,12 @@ static void check_host(const struct host *h, int kind)
 	assert_true(kind == SSH_SIGNAL ? rk_streq(h->result.signal, "SEGV") : !h->result.signal);
 }
 
-static void bad_hosts_cost_only_their_own_result(void **state)
+/* Good ones before, between and behind. */
+static void start_hosts(void)
 {
 	size_t n = 0;
 
-	(void)state;
 	assert_int_equal(RK_ARRAY_SIZE(bad), SSH_KINDS - 1);
-	/* Good ones before, between and behind. */
 	for (size_t i = 0; i < RK_ARRAY_SIZE(bad); i++) {
 		if (i % 5 == 0) {
 			world.hosts[n].good = true;
@@ -100,16 +116,55 @@ static void bad_hosts_cost_only_their_own_result(void **state)
 		}
 		world.hosts[n].word = bad[i].word;
 		world.hosts[n].kept = bad[i].kept;
+		world.hosts[n].through = bad[i].through ? bad[i].through : bad[i].word;
 		ssh_server_start(&world.servers, &world.hosts[n++].server, bad[i].kind);
 	}
 	assert_int_equal(n, HOSTS);
-	rk_fanout(n, (int)n, one_host, world.hosts);
-	for (size_t i = 0; i < n; i++)
-		check_host(&world.hosts[i], world.hosts[i].server.kind);
-	for (size_t i = 0; i < n; i++) {
-		rk_ssh_result_clear(&world.hosts[i].result);
-		rk_err_clear(&world.hosts[i].err);
+}
+
+/* On time: the limits of one host, however many there are, and what a busy machine adds. */
+static void run_all(void (*one)(void *ctx, size_t i), bool behind)
+{
+	int64_t until = rk_clock_ms(NULL) + (behind ? 2 : 1) * (CONNECT_MS + AUTH_MS) + COMMAND_MS + SLACK_MS;
+
+	if (!world.hosts[0].server.all)
+		start_hosts();
+	rk_fanout(HOSTS, HOSTS, one, world.hosts);
+	assert_true(rk_clock_ms(NULL) < until);
+	for (size_t i = 0; i < HOSTS; i++) {
+		struct host *h = &world.hosts[i];
+		check_host(h, behind ? h->through : h->word, h->server.kind);
+		rk_ssh_result_clear(&h->result);
+		rk_err_clear(&h->err);
 	}
+}
+
+static void bad_hosts_cost_only_their_own_result(void **state)
+{
+	(void)state;
+	run_all(one_host, false);
+}
+
+static void bad_hosts_behind_one_jump_host_cost_only_their_own_result(void **state)
+{
+	(void)state;
+	run_all(one_host_behind, true);
+}
+
+/* What a host said has been said, although its jump host said good-bye in the same breath. */
+static void the_last_words_of_a_host_behind_a_dying_jump_host_are_kept(void **state)
+{
+	struct host h = { .rc = 0 };
+
+	(void)state;
+	ssh_server_start(&world.servers, &h.server, SSH_DROPS_MIDWAY);
+	ask_through(&h, &world.dying, &of_a_host, NULL);
+	ssh_server_end(&h.server);
+	assert_int_equal(h.rc, RK_UNREACHABLE);
+	assert_non_null(strstr(h.err.message, "connection was lost"));
+	assert_string_equal(rk_str_text(&h.result.out), "half an ans");
+	rk_ssh_result_clear(&h.result);
+	rk_err_clear(&h.err);
 }
 
 /* ---- Ctrl-C ------------------------------------------------------------------------------------------------------------------------- */
@@ -258,6 +313,11 @@ static int start(void **state)
 	world.identity = rk_xasprintf("%s/id", world.dir);
 	int rc = rk_file_write(world.identity, user_private, strlen(user_private), 0600, &err);
 	ssh_servers_init(&world.servers, host_private, other_private);
+	ssh_server_start(&world.servers, &world.jump, SSH_JUMP);
+	ssh_server_start(&world.servers, &world.dying, SSH_JUMP_DIES);
+	world.known = rk_xasprintf("%s/known", world.dir);
+	char *lines RK_CLEANUP_FREE = rk_xasprintf("[127.0.0.1]:%d %s\n[127.0.0.1]:%d %s\n", world.jump.port, world.host_public, world.dying.port, world.host_public);
+	rc = rc ? rc : rk_file_write(world.known, lines, strlen(lines), 0600, &err);
 	free(host_private);
 	free(other_private);
 	free(other_public);
@@ -268,8 +328,8 @@ static int start(void **state)
 
 static int stop(void **state)
 {
-	struct ssh_server servers[HOSTS + PHASES + 2] = { jumps.hanging, jumps.closed };
-	size_t n = jumps.hanging.all ? 2 : 0;
+	struct ssh_server servers[HOSTS + PHASES + 4] = { world.jump, world.dying, jumps.hanging, jumps.closed };
+	size_t n = jumps.hanging.all ? 4 : 2;
 
 	(void)state;
 	for (size_t i = 0; i < HOSTS && world.hosts[i].server.all; i++)
@@ -278,7 +338,9 @@ static int stop(void **state)
 		servers[n++] = stopped.hosts[i].server;
 	ssh_servers_stop(&world.servers, servers, n);
 	unlink(world.identity);
+	unlink(world.known);
 	rmdir(world.dir);
+	free(world.known);
 	free(world.identity);
 	free(world.host_public);
 	return 0;
@@ -288,6 +350,8 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(bad_hosts_cost_only_their_own_result),
+		cmocka_unit_test(bad_hosts_behind_one_jump_host_cost_only_their_own_result),
+		cmocka_unit_test(the_last_words_of_a_host_behind_a_dying_jump_host_are_kept),
 		cmocka_unit_test(cancel_ends_every_phase_and_keeps_what_has_come),
 		cmocka_unit_test(a_jump_host_that_hangs_holds_up_nobody_behind_another),
 	};
