@@ -132,12 +132,13 @@ static int open_guest(struct rk_world *world, const struct rk_vm *vm, int total_
 int rk_vm_connect(struct rk_world *world, int vm, int total_ms, struct rk_vm_conn **ret, struct rk_err *err)
 {
 	struct rk_vm_conn *conn = rk_xcalloc(1, sizeof(*conn));
-	int rc = 0;
+	/* The twin waits for nothing, but of a thousand VMs the others need not be asked any more. */
+	int rc = world->cancel && *world->cancel ? rk_err_set(err, RK_CANCELLED, "cancelled") : 0;
 
 	conn->sim = world->sim;
 	conn->site = world->site;
 	conn->tray = world->site->vms[vm].tray;
-	if (!world->sim)
+	if (!rc && !world->sim)
 		rc = open_guest(world, &world->site->vms[vm], total_ms, &conn->ssh, err);
 	if (rc != 0) {
 		free(conn);

@@ -60,6 +60,15 @@ static size_t note_checks(struct rk_call *call, const struct rk_check *checks, s
 	return same;
 }
 
+/* A pass of which much was not judged is another one than a pass of everything. */
+static void note_count(struct rk_call *call, const struct rk_report *r)
+{
+	size_t passed, not_judged;
+
+	rk_report_count(r, &passed, &not_judged);
+	rk_out_note(call->out, "%zu checks passed, %zu were not judged%s", passed, not_judged, not_judged && !call->verbose ? " (-v says why)" : "");
+}
+
 /* One sign per tray; of a single target the lines above say it all. */
 static void note_map(struct rk_call *call, const struct rk_report *r)
 {
@@ -91,6 +100,7 @@ static void print(struct rk_call *call, const struct rk_report *r)
 		i += note_checks(call, &r->checks[i], r->n_checks - i);
 	for (size_t i = 0; i < r->n_trends; i++)
 		rk_out_note(out, "trend: %s", rk_report_trend_text(&r->trends[i], call->arena));
+	note_count(call, r);
 	note_map(call, r);
 }
 

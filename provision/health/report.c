@@ -8,6 +8,21 @@
 #include "inventory/base/map.h"
 #include "inventory/base/nodeset.h"
 
+void rk_report_count(const struct rk_report *report, size_t *ret_passed, size_t *ret_not_judged)
+{
+	struct rk_map *seen RK_CLEANUP_MAP = rk_map_new();
+
+	*ret_passed = *ret_not_judged = 0;
+	/* Rows stand worst first, and those that were not judged last: the first row of a check says what came of it. */
+	for (size_t i = 0; i < report->n_checks; i++) {
+		const struct rk_check *c = &report->checks[i];
+		if (!rk_map_add(seen, c->id, i, NULL) || c->silence)
+			continue;
+		*ret_passed += strcmp(c->verdict, "pass") == 0;
+		*ret_not_judged += strcmp(c->verdict, "skipped") == 0;
+	}
+}
+
 void rk_report_markup(struct rk_str *out, const char *text)
 {
 	static const struct {

@@ -21,6 +21,8 @@ void rk_report_junit(struct rk_str *out, const struct rk_report *report, const s
 /* Rows of text for a terminal: one line per rack, one sign per tray ('.' pass, 'w', '?', 'X' fail), with a legend. */
 void rk_report_map(struct rk_str *out, const struct rk_report *report);
 
+/* How many checks passed wherever they were judged, and how many were judged nowhere (not run, not expected, not in the output). Silenced ones are neither. */
+void rk_report_count(const struct rk_report *report, size_t *ret_passed, size_t *ret_not_judged);
 /* Text into HTML or XML: what markup means by a character, and what cannot be seen, is written out. NULL is nothing. */
 void rk_report_markup(struct rk_str *out, const char *text);
 

@@ -150,6 +150,21 @@ static void one_connection_per_host_runs_all_collectors(void **state)
 	twin_close(&t);
 }
 
+static void cancel_ends_it_on_the_twin_too(void **state)
+{
+	struct twin t;
+
+	(void)state;
+	twin_open(&t, twin_site, true);
+	t.cancel = 1;
+	struct rk_target *targets = collected(&t, 0);
+	for (size_t i = 0; i < 2; i++) {
+		assert_string_equal(evidence(&targets[i], "ibstat")->status, "unreachable");
+		assert_string_equal(evidence(&targets[i], "ibstat")->err, "cancelled");
+	}
+	twin_close(&t);
+}
+
 static void cancel_ends_it_at_once_with_a_reason_for_each(void **state)
 {
 	struct twin t;
@@ -287,6 +302,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(a_part_of_an_answer_is_told_from_all_of_it),
 		cmocka_unit_test(one_connection_per_host_runs_all_collectors),
+		cmocka_unit_test(cancel_ends_it_on_the_twin_too),
 		cmocka_unit_test(cancel_ends_it_at_once_with_a_reason_for_each),
 		cmocka_unit_test(the_time_of_a_target_ends_one_that_goes_on_and_on),
 		cmocka_unit_test(cancel_in_the_middle_keeps_the_probes_that_had_ended),

@@ -83,6 +83,21 @@ static void a_finding_links_to_the_answers_behind_it(void **state)
 	assert_null(strstr(rk_str_text(&none), "<a href"));
 }
 
+/* Passed is what passed wherever it was judged; what a silence covers is neither passed nor left out. */
+static void passed_and_not_judged_are_counted_by_check(void **state)
+{
+	static const struct rk_silence silence = { .id = 1 };
+	struct rk_check rows[] = { { .id = "a", .verdict = "fail" }, { .id = "s", .verdict = "skipped", .silence = &silence }, { .id = "a", .verdict = "pass" },
+				   { .id = "b", .verdict = "pass" }, { .id = "b", .verdict = "pass" }, { .id = "b", .verdict = "skipped" },
+				   { .id = "c", .verdict = "skipped" }, { .id = "c", .verdict = "skipped" } };
+	size_t passed, not_judged;
+
+	(void)state;
+	rk_report_count(&(struct rk_report){ .checks = rows, .n_checks = RK_ARRAY_SIZE(rows) }, &passed, &not_judged);
+	assert_int_equal(passed, 1);
+	assert_int_equal(not_judged, 1);
+}
+
 /* "ev:1" would be a scheme of its own, and '#' the end of the path. */
 static void links_lead_into_any_folder(void **state)
 {
@@ -267,6 +282,7 @@ int main(void)
 		cmocka_unit_test(the_map_leaves_out_trays_that_were_not_asked),
 		cmocka_unit_test(a_page_stands_alone_and_runs_nothing_that_hosts_say),
 		cmocka_unit_test(a_finding_links_to_the_answers_behind_it),
+		cmocka_unit_test(passed_and_not_judged_are_counted_by_check),
 		cmocka_unit_test(links_lead_into_any_folder),
 		cmocka_unit_test(hidden_characters_are_shown),
 		cmocka_unit_test(junit_counts_each_target_once_per_check),
