@@ -70,7 +70,12 @@ void rk_topology_check(const struct rk_topology *topology, const struct rk_site 
 /* What changed since a fabric was accepted: "lost" and "new" nodes and cables, "crossed" pairs, "moved" cables, "slower" ones. In the arena. */
 void rk_topology_compare(const struct rk_topology *accepted, const struct rk_topology *now, struct rk_arena *arena, struct rk_ib_finding **ret, size_t *ret_n);
 
+/* How the cable of an HCA differs from the plan. */
+struct rk_cable_end {
+	int rail;                         /* of the leaf where it ends, at a port that is free there */
+	int gbps;                         /* 0: as planned */
+};
 /* The fabric as it would be wired by the plan (rails, groups of 72 downlinks per leaf, spines of 144 ports), in the form of
  * `ibnetdiscover`: for the twin. HCAs without a port GUID are left out. Above 144 leaves each rail (and each 144 groups) has spines of
- * its own. Appends to out; what it writes is clean for rk_topology_check. Source of the numbers: NVIDIA's table per scalable unit. */
-void rk_topology_plan(const struct rk_site *site, int fabric, struct rk_str *out);
+ * its own. ends: per HCA of the site, NULL: all as planned. Appends to out; what it writes is clean for rk_topology_check. Source of the numbers: NVIDIA's table per scalable unit. */
+void rk_topology_plan(const struct rk_site *site, int fabric, const struct rk_cable_end *ends, struct rk_str *out);

@@ -14,14 +14,30 @@ struct plan {
 	int groups, planes, plane_leaves;
 	int spines, links;                   /* spines of a plane; cables per leaf-spine pair */
 	const char *rate;
+	const struct rk_cable_end *ends;
+	struct spot {
+		int leaf, port;              /* port 0: none was free */
+	} *spots;                            /* per HCA */
+	int (*down)[DOWN];                   /* per leaf: HCAs by port */
 };
 
-static void choose_rate(struct plan *p)
+/* The slowest that is as fast, or the fastest. */
+static const char *rate_for(int gbps)
 {
 	static const struct {
 		int gbps;
 		const char *rate;
 	} rates[] = { { 800, "4xXDR" }, { 400, "4xNDR" }, { 200, "4xHDR" }, { 100, "4xEDR" }, { 56, "4xFDR" } };
+	const char *rate = rates[0].rate;
+
+	for (size_t i = 0; i < RK_ARRAY_SIZE(rates); i++)
+		if (rates[i].gbps >= gbps)
+			rate = rates[i].rate;
+	return rate;
+}
+
+static void choose_rate(struct plan *p)
+{
 	const struct rk_site *s = p->site;
 	int want = p->fabric >= 0 && (size_t)p->fabric < s->n_fabrics ? s->fabrics[p->fabric].rate_gbps : 0;
 
@@ -29,10 +45,12 @@ static void choose_rate(struct plan *p)
 
 	for (size_t i = 0; !written && i < s->n_profiles; i++)
 		want = want > s->profiles[i].rate_gbps ? want : s->profiles[i].rate_gbps;
-	p->rate = rates[0].rate;
-	for (size_t i = 0; i < RK_ARRAY_SIZE(rates); i++)
-		if (rates[i].gbps >= want)
-			p->rate = rates[i].rate;
+	p->rate = rate_for(want);
+}
+
+static const char *rate_of(const struct plan *p, int hca)
+{
+	return p->ends && p->ends[hca].gbps ? rate_for(p->ends[hca].gbps) : p->rate;
 }
 
 /* As few spines as serve every uplink of a leaf with equal numbers of cables per pair. */
@@ -102,8 +120,9 @@ static void write_node(const struct plan *p, uint64_t guid, const char *devid, c
 	rk_str_addf(p->out, "\nvendid=0x2c9\ndevid=%s\nsysimgguid=0x%llx\n%s=0x%llx", devid, (unsigned long long)guid, key, (unsigned long long)guid);
 }
 
-static void write_leaf(const struct plan *p, int leaf, const int *hcas)
+static void write_leaf(const struct plan *p, int leaf)
 {
+	const int *hcas = p->down[leaf];
 	uint64_t guid = leaf_guid + (unsigned)leaf;
 	int plane = plane_of(p, leaf);
 
@@ -115,7 +134,7 @@ static void write_leaf(const struct plan *p, int leaf, const int *hcas)
 			continue;
 		const struct rk_hca *h = &p->site->hcas[hcas[port - 1]];
 		rk_str_addf(p->out, "[%d]\t\"H-%016llx\"[1](%llx) \t\t# \"%s mlx5_%d\" lid %d %s\n", port, (unsigned long long)h->port_guid,
-			    (unsigned long long)h->port_guid, p->site->trays[h->tray].name, h->rail, hcas[port - 1] + 1001, p->rate);
+			    (unsigned long long)h->port_guid, p->site->trays[h->tray].name, h->rail, hcas[port - 1] + 1001, rate_of(p, hcas[port - 1]));
 	}
 	for (int s = 0; s < p->spines; s++)
 		for (int k = 0; k < p->links; k++)
@@ -138,40 +157,70 @@ static void write_spine(const struct plan *p, int plane, int spine)
 				    leaf + 1, p->rate);
 }
 
-static void write_hca(const struct plan *p, const struct rk_hca *h)
+static void write_hca(const struct plan *p, int hca)
 {
-	int port, leaf = leaf_of(p, h, &port);
+	const struct rk_hca *h = &p->site->hcas[hca];
+	int port = p->spots[hca].port, leaf = p->spots[hca].leaf;
 
 	write_node(p, h->port_guid, "0x1023", "caguid");
 	rk_str_addf(p->out, "\nCa\t1 \"H-%016llx\"\t\t# \"%s mlx5_%d\"\n[1](%llx) \t\"S-%016llx\"[%d]\t\t# lid 1 lmc 0 \"leaf-g%02d-rail%d\" lid %d %s\n",
 		    (unsigned long long)h->port_guid, p->site->trays[h->tray].name, h->rail, (unsigned long long)h->port_guid,
-		    (unsigned long long)leaf_guid + (unsigned)leaf, port, leaf / p->rails, leaf % p->rails, leaf + 1, p->rate);
+		    (unsigned long long)leaf_guid + (unsigned)leaf, port, leaf / p->rails, leaf % p->rails, leaf + 1, rate_of(p, hca));
 }
 
-void rk_topology_plan(const struct rk_site *site, int fabric, struct rk_str *out)
+static void put_at(struct plan *p, int hca, int leaf, int port)
 {
-	struct plan p = { .site = site, .out = out, .fabric = fabric };
+	p->down[leaf][port - 1] = hca;
+	p->spots[hca] = (struct spot){ leaf, port };
+}
+
+static bool moved(const struct plan *p, int hca)
+{
+	return p->ends && p->ends[hca].rail != p->site->hcas[hca].rail && p->ends[hca].rail < p->rails;
+}
+
+/* What is where the plan has it comes first, then what was moved finds a port. */
+static void place_cables(struct plan *p)
+{
 	int port;
+
+	for (int i = 0; i < (int)p->site->n_hcas; i++)
+		if (wired(p, &p->site->hcas[i]) && !moved(p, i)) {
+			int leaf = leaf_of(p, &p->site->hcas[i], &port);
+			put_at(p, i, leaf, port);
+		}
+	for (int i = 0; i < (int)p->site->n_hcas; i++) {
+		if (!wired(p, &p->site->hcas[i]) || !moved(p, i))
+			continue;
+		int leaf = leaf_of(p, &p->site->hcas[i], &port) - p->site->hcas[i].rail + p->ends[i].rail;
+		for (port = DOWN; port > 0 && p->down[leaf][port - 1] != RK_NONE;)
+			port--;
+		if (port)
+			put_at(p, i, leaf, port);
+	}
+}
+
+void rk_topology_plan(const struct rk_site *site, int fabric, const struct rk_cable_end *ends, struct rk_str *out)
+{
+	struct plan p = { .site = site, .out = out, .fabric = fabric, .ends = ends };
 
 	size_plan(&p);
 	size_t leaves = (size_t)(p.groups * p.rails);
-	int(*down)[DOWN] = rk_xcalloc(leaves, sizeof(*down));
+	p.down = rk_xcalloc(leaves, sizeof(*p.down));
+	p.spots = rk_xcalloc(site->n_hcas + 1, sizeof(*p.spots));
 	for (size_t leaf = 0; leaf < leaves; leaf++)
 		for (int i = 0; i < DOWN; i++)
-			down[leaf][i] = RK_NONE;
-	for (size_t i = 0; i < site->n_hcas; i++)
-		if (wired(&p, &site->hcas[i])) {
-			int leaf = leaf_of(&p, &site->hcas[i], &port);
-			down[leaf][port - 1] = (int)i;
-		}
+			p.down[leaf][i] = RK_NONE;
+	place_cables(&p);
 	rk_str_add(out, "#\n# Topology file: wired by the plan\n#\n");
 	for (size_t leaf = 0; leaf < leaves; leaf++)
-		write_leaf(&p, (int)leaf, down[leaf]);
+		write_leaf(&p, (int)leaf);
 	for (int plane = 0; plane < p.planes && leaves; plane++)
 		for (int spine = 0; spine < p.spines; spine++)
 			write_spine(&p, plane, spine);
-	for (size_t i = 0; i < site->n_hcas; i++)
-		if (wired(&p, &site->hcas[i]))
-			write_hca(&p, &site->hcas[i]);
-	free(down);
+	for (int i = 0; i < (int)site->n_hcas; i++)
+		if (p.spots[i].port)
+			write_hca(&p, i);
+	free(p.down);
+	free(p.spots);
 }

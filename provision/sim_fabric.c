@@ -111,7 +111,7 @@ static bool foreign_port(const struct rk_sim *sim, const struct rk_site *site, i
 
 bool rk_sim_link_up(const struct rk_sim *sim, const struct rk_site *site, uint64_t guid)
 {
-	int hca = rk_find_hca_guid(site, guid);
+	int hca = rk_sim_port_place(sim, site, guid);
 	char *key RK_CLEANUP_FREE = hca < 0 ? NULL : rk_xasprintf("link:%s/%d", site->trays[site->hcas[hca].tray].name, site->hcas[hca].rail);
 
 	return key && !rk_sim_get(sim, key);
@@ -138,29 +138,15 @@ static int ib_tables(struct rk_ib *ib, int fabric, const uint64_t *guids, size_t
 	return rk_sim_leave(&call, 0, err);
 }
 
-/* A port without a link is not discovered: the site as it is cabled now. */
-static void living_site(const struct rk_sim *sim, const struct rk_site *site, struct rk_arena *arena, struct rk_site *ret)
-{
-	*ret = *site;
-	ret->hcas = rk_arena_array(arena, site->n_hcas, sizeof(*ret->hcas));
-	for (size_t h = 0; h < site->n_hcas; h++) {
-		ret->hcas[h] = site->hcas[h];
-		if (!rk_sim_link_up(sim, site, site->hcas[h].port_guid))
-			ret->hcas[h].port_guid = 0;
-	}
-}
-
 static int ib_discover(struct rk_ib *ib, int fabric, struct rk_arena *arena, const char **ret, struct rk_err *err)
 {
 	struct rk_str text RK_CLEANUP_STR = RK_STR_INIT;
-	struct rk_site living;
 	struct rk_sim_call call;
 	int rc = rk_sim_enter(of_ib(ib), &call, "ib.discover", fabric_name(ib, fabric), false, err);
 
 	if (rc)
 		return rc;
-	living_site(call.sim, ib->site, arena, &living);
-	rk_sim_wired(call.sim, &living, fabric, &text);
+	rk_sim_wired(call.sim, ib->site, fabric, &text);
 	*ret = rk_arena_strdup(arena, rk_str_text(&text));
 	return rk_sim_leave(&call, 0, err);
 }
@@ -235,7 +221,7 @@ static int ib_counters(struct rk_ib *ib, int fabric, const uint64_t *guids, size
 	for (size_t i = 0; i < n; i++) {
 		ret[i] = (struct rk_ib_reading){ .guid = guids[i] };
 		if (rk_sim_link_up(call.sim, ib->site, guids[i])) {
-			count(call.sim, ib->site, rk_find_hca_guid(ib->site, guids[i]), &ret[i]);
+			count(call.sim, ib->site, rk_sim_port_place(call.sim, ib->site, guids[i]), &ret[i]);
 		} else {
 			ret[i].down = true;
 			ret[i].why = "the port is not in the fabric: its link is down";

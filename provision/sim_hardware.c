@@ -45,6 +45,18 @@ uint64_t rk_sim_port_guid(const struct rk_sim *sim, const struct rk_site *site, 
 	return identity(sim, site->trays[h->tray].name, "port", h->rail, h->port_guid);
 }
 
+int rk_sim_port_place(const struct rk_sim *sim, const struct rk_site *site, uint64_t guid)
+{
+	int hca = rk_find_hca_guid(site, guid);
+
+	if (hca >= 0 && rk_sim_port_guid(sim, site, hca) == guid)
+		return hca;
+	for (size_t h = 0; rk_sim_planted(sim) && h < site->n_hcas; h++)
+		if (rk_sim_port_guid(sim, site, (int)h) == guid)
+			return (int)h;
+	return RK_NONE;
+}
+
 const char *rk_sim_serial(const struct rk_sim *sim, const struct rk_site *site, int tray)
 {
 	const char *value = hw_value(sim, site->trays[tray].name, "serial", 0);
@@ -147,8 +159,7 @@ static bool parse_target(const struct rk_site *site, const char *target, unsigne
 		*plus = '\0';
 	*tray = rk_find_tray(site, text);
 	*other = plus ? rk_find_tray(site, plus + 1) : *tray;
-	if (*tray < 0 || *other < 0 || (plus && *tray == *other) ||
-	    (slash && number >= (uint64_t)(form & OF_GPU ? site->trays[*tray].n_gpus : site->trays[*tray].n_hcas)))
+	if (*tray < 0 || *other < 0 || (slash && number >= (uint64_t)(form & OF_GPU ? site->trays[*tray].n_gpus : site->trays[*tray].n_hcas)))
 		return false;
 	*index = (int)number;
 	return true;
@@ -177,16 +188,36 @@ int rk_sim_plant(struct rk_sim *sim, const char *word, const char *target, int *
 
 /* ---- the fabric as it is wired ------------------------------------------------------------------------------------------------------- */
 
+static int knob(const struct rk_sim *sim, const char *what, const char *tray, int rail)
+{
+	char key[160];
+
+	snprintf(key, sizeof(key), "%s:%s/%d", what, tray, rail);
+	const char *value = rk_sim_get(sim, key);
+	return value ? atoi(value) : 0;
+}
+
+/* Where the cable of a port really ends, how fast it is, and which port it serves. */
+static void wire(const struct rk_sim *sim, const struct rk_site *site, int hca, struct rk_hca *ret, struct rk_cable_end *ret_end)
+{
+	const char *tray = site->trays[ret->tray].name;
+	int moved = knob(sim, "moved", tray, ret->rail);
+	uint64_t guid = identity(sim, tray, "cable", ret->rail, rk_sim_port_guid(sim, site, hca));
+
+	ret->port_guid = rk_sim_link_up(sim, site, guid) ? guid : 0;
+	*ret_end = (struct rk_cable_end){ .rail = moved ? moved - 1 : ret->rail, .gbps = knob(sim, "rate", tray, ret->rail) };
+}
+
 void rk_sim_wired(const struct rk_sim *sim, const struct rk_site *site, int fabric, struct rk_str *out)
 {
 	struct rk_site copy = *site;
 	struct rk_hca *hcas RK_CLEANUP_FREE = rk_xcalloc(site->n_hcas + 1, sizeof(*hcas));
+	struct rk_cable_end *ends RK_CLEANUP_FREE = rk_xcalloc(site->n_hcas + 1, sizeof(*ends));
 
 	for (size_t i = 0; i < site->n_hcas; i++) {
-		const char *tray = site->trays[site->hcas[i].tray].name;
 		hcas[i] = site->hcas[i];
-		hcas[i].port_guid = identity(sim, tray, "cable", hcas[i].rail, rk_sim_port_guid(sim, site, (int)i));
+		wire(sim, site, (int)i, &hcas[i], &ends[i]);
 	}
 	copy.hcas = hcas;
-	rk_topology_plan(&copy, fabric, out);
+	rk_topology_plan(&copy, fabric, ends, out);
 }

@@ -86,9 +86,10 @@ size_t rk_sim_port_keys(const struct rk_sim *sim, const struct rk_site *site, in
 bool rk_sim_planted(const struct rk_sim *sim); /* does anything differ from the store? */
 uint64_t rk_sim_gpu_guid(const struct rk_sim *sim, const struct rk_site *site, int gpu);
 uint64_t rk_sim_port_guid(const struct rk_sim *sim, const struct rk_site *site, int hca);
+int rk_sim_port_place(const struct rk_sim *sim, const struct rk_site *site, uint64_t guid); /* HCA that has this port; RK_NONE: none of the site */
 const char *rk_sim_serial(const struct rk_sim *sim, const struct rk_site *site, int tray);
 /* Words of --sim-fault that change the racks: *ret as rk_sim_change. */
 int rk_sim_plant(struct rk_sim *sim, const char *word, const char *target, int *ret, struct rk_err *err);
 const char *rk_sim_plant_word(size_t i);
-/* ibnetdiscover text of the fabric as it is wired. */
+/* ibnetdiscover text of the fabric as it is wired; a port without a link is not discovered. */
 void rk_sim_wired(const struct rk_sim *sim, const struct rk_site *site, int fabric, struct rk_str *out);

@@ -167,7 +167,7 @@ static void measure_fabric(void)
 	double parses[RUNS], checks[RUNS];
 
 	must(rk_site_parse("site", text, strlen(text), &site, err));
-	rk_topology_plan(site, 0, &fabric);
+	rk_topology_plan(site, 0, NULL, &fabric);
 	for (int i = 0; i < RUNS; i++) {
 		struct rk_arena *arena RK_CLEANUP_ARENA = rk_arena_new();
 		RK_CLEANUP(rk_cleanup_topology) struct rk_topology *t = NULL;

@@ -461,9 +461,9 @@ static void a_later_fabric_is_compared_with_the_accepted_one(void **state)
 	struct rk_ib_finding *found;
 	size_t n;
 
-	rk_topology_plan(site, 0, &clean);
+	rk_topology_plan(site, 0, NULL, &clean);
 	site->hcas[5].port_guid = 0; /* its port has no cable */
-	rk_topology_plan(site, 0, &less);
+	rk_topology_plan(site, 0, NULL, &less);
 	must(rk_store_put_topology(store, "ib0", rk_str_text(&clean), &err));
 	must(rk_store_put_topology(store, "ib0", rk_str_text(&less), &err));
 	must(rk_topology_parse("less", rk_str_text(&less), less.len, &now, &err));

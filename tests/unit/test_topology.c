@@ -201,7 +201,7 @@ static void the_plan_of_a_site_is_clean_for_the_check(void **state)
 			    racks[i]);
 		assert_int_equal(rk_site_parse("s", json.text, json.len, &site, NULL), 0);
 		rk_site_invent(site);
-		rk_topology_plan(site, 0, &text);
+		rk_topology_plan(site, 0, NULL, &text);
 		struct result r = check_text(text.text, text.len, site);
 		assert_findings(&r, 0);
 		rk_arena_free(r.arena);

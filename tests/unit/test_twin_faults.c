@@ -12,6 +12,7 @@
 
 #include "provision/health/run.h"
 #include "provision/isolation.h"
+#include "provision/topology_text.h"
 #include "tests/contract/twin.h"
 
 enum { VMS = 4 };
@@ -24,48 +25,49 @@ static const struct row {
 	const char *cause;    /* how those of validate --level deep begin, with '*' and '|' between; NULL: none */
 	const char *breach;   /* of isolation verify; NULL: none */
 	const char *drift;    /* plane and object; NULL: none */
+	const char *wiring;   /* kind of the first finding of ib check --live; NULL: none */
 	const char *elsewhere; /* what finds it, when it is nothing of these: another test */
 } rows[] = {
-	{ "gpu-leave", "gpu-leave@%t/0", "g0", "", "NVLink fabric registration: %v on %t in NVLink partition 1: the GPUs are registered", NULL, "nvlink r1/1", NULL },
+	{ "gpu-leave", "gpu-leave@%t/0", "g0", "", "NVLink fabric registration: %v on %t in NVLink partition 1: the GPUs are registered", NULL, "nvlink r1/1", NULL, NULL },
 	{ "gpu-move", "gpu-move@%t/1/77", "g1", "", "NVLink partition: %v on %t in NVLink partition 1: the GPUs are in the NVLink partition of their cluster",
-	  "NVLink partition r1/77 holds 1 GPUs, and the store knows of no such partition", "nvlink r1/1, nvlink r1/77", NULL },
+	  "NVLink partition r1/77 holds 1 GPUs, and the store knows of no such partition", "nvlink r1/1, nvlink r1/77", NULL, NULL },
 	{ "gpu-move", "gpu-move@%t/1/32766", "g1", "", "NVLink partition: %v on %t in NVLink partition 1: the GPUs are in the NVLink partition of their cluster",
-	  "GPU %t/1 is in the default partition of r1", "nvlink r1/1", NULL },
-	{ "nvlink-down", "nvlink-down@%t/2/3", "g2", "", "NVLink: %v on %t: all NVLinks of each GPU are up", NULL, NULL, NULL },
-	{ "gpu-slow", "gpu-slow@%t/3/60", "g3", "", "GPU: %v on %t: *(found gpu=3: ", NULL, NULL, NULL },
-	{ "gpu-xid", "gpu-xid@%t/3/79", "g3", "", "GPU fault: %v on %t: Xid 79 on 0019:06", NULL, NULL, NULL },
-	{ "gpu-remap", "gpu-remap@%t/2", "g2", "", "GPU: %v on %t: no row remapping failed", NULL, NULL, NULL },
-	{ "gpu-missing", "gpu-missing@%t/3", "g3", "", "GPU: %v on %t: every GPU of the tray is present", NULL, "nvlink r1/1", NULL },
-	{ "driver-down", "driver-down@%t/0", "g", "g", "GPU driver: %v on %t: nvidia-smi reports its GPUs", NULL, NULL, NULL },
-	{ "imex-down", "imex-down@%t/0", "imex", "", "IMEX service: %v on %t: nvidia-imex has not failed", NULL, NULL, NULL },
-	{ "leak", "leak@%t/1", "leak", "", "liquid cooling: %v on %t: no leak detector reports a leak", NULL, NULL, NULL },
-	{ "link-down", "link-down@%t/0", "r0", "c", "InfiniBand port: %v on %t: every InfiniBand port is active", NULL, "infiniband ib0/0x0100", NULL },
-	{ "link-rate", "link-rate@%t/3/400", "r3", "", "InfiniBand port: %v on %t: every InfiniBand port runs at its rate", NULL, NULL, NULL },
-	{ "port-flaps", "port-flaps@%t/2/600", "r2", "", "InfiniBand port: %v on %t: no InfiniBand link goes down", NULL, NULL, NULL },
-	{ "cable-slow", "cable-slow@%t/0/60", "r0", "", "InfiniBand port: %v on %t: RDMA write bandwidth", NULL, NULL, NULL },
-	{ "cable-moved", "cable-moved@%t/1/0", "c1", "", "InfiniBand port: %v on %t: port k of every tray of the rack is on the same leaf", NULL, NULL, NULL },
-	{ "ib-driver", "ib-driver@%t/3", "r3", "", "InfiniBand port: %v on %t: every InfiniBand function has its driver and its IB device", NULL, NULL, NULL },
+	  "GPU %t/1 is in the default partition of r1", "nvlink r1/1", NULL, NULL },
+	{ "nvlink-down", "nvlink-down@%t/2/3", "g2", "", "NVLink: %v on %t: all NVLinks of each GPU are up", NULL, NULL, NULL, NULL },
+	{ "gpu-slow", "gpu-slow@%t/3/60", "g3", "", "GPU: %v on %t: *(found gpu=3: ", NULL, NULL, NULL, NULL },
+	{ "gpu-xid", "gpu-xid@%t/3/79", "g3", "", "GPU fault: %v on %t: Xid 79 on 0019:06", NULL, NULL, NULL, NULL },
+	{ "gpu-remap", "gpu-remap@%t/2", "g2", "", "GPU: %v on %t: no row remapping failed", NULL, NULL, NULL, NULL },
+	{ "gpu-missing", "gpu-missing@%t/3", "g3", "", "GPU: %v on %t: every GPU of the tray is present", NULL, "nvlink r1/1", NULL, NULL },
+	{ "driver-down", "driver-down@%t/0", "g", "g", "GPU driver: %v on %t: nvidia-smi reports its GPUs", NULL, NULL, NULL, NULL },
+	{ "imex-down", "imex-down@%t/0", "imex", "", "IMEX service: %v on %t: nvidia-imex has not failed", NULL, NULL, NULL, NULL },
+	{ "leak", "leak@%t/1", "leak", "", "liquid cooling: %v on %t: no leak detector reports a leak", NULL, NULL, NULL, NULL },
+	{ "link-down", "link-down@%t/0", "r0", "c", "InfiniBand port: %v on %t: every InfiniBand port is active", NULL, "infiniband ib0/0x0100", "missing-hca", NULL },
+	{ "link-rate", "link-rate@%t/3/400", "r3", "", "InfiniBand port: %v on %t: every InfiniBand port runs at its rate", NULL, NULL, "speed", NULL },
+	{ "port-flaps", "port-flaps@%t/2/600", "r2", "", "InfiniBand port: %v on %t: no InfiniBand link goes down", NULL, NULL, NULL, NULL },
+	{ "cable-slow", "cable-slow@%t/0/60", "r0", "", "InfiniBand port: %v on %t: RDMA write bandwidth", NULL, NULL, NULL, NULL },
+	{ "cable-moved", "cable-moved@%t/1/0", "c1", "", "InfiniBand port: %v on %t: port k of every tray of the rack is on the same leaf", NULL, NULL, "rail", NULL },
+	{ "ib-driver", "ib-driver@%t/3", "r3", "", "InfiniBand port: %v on %t: every InfiniBand function has its driver and its IB device", NULL, NULL, NULL, NULL },
 	{ "port-key", "port-key@%t/1/0xffff", "k1", "", "InfiniBand partition: %v on %t: no tenant port is a full member of the default partition",
-	  "port %t/1 is a full member of the default partition", "infiniband ib0/0x0100", NULL },
+	  "port %t/1 is a full member of the default partition", "infiniband ib0/0x0100", NULL, NULL },
 	{ "port-key", "port-key@%t/2/0x8123", "k2", "", "InfiniBand partition: %v on %t: no port is a member of another tenant key",
-	  "a port holds key ib0/0x0123 of the managed range", "infiniband ib0/0x0100", NULL },
-	{ "tray-swapped", "tray-swapped@%t", "", "grc", "InfiniBand port: %v on %t: every port is one of the tray that the VM is on", NULL, NULL, NULL },
-	{ "nvlink-up", "nvlink-down@%t/2/3,nvlink-up@%t/2/3", NULL, NULL, NULL, NULL, NULL, NULL },
-	{ "link-up", "link-down@%t/0,link-up@%t/0", NULL, NULL, NULL, NULL, NULL, NULL },
-	{ "leak-dry", "leak@%t/1,leak-dry@%t/1", NULL, NULL, NULL, NULL, NULL, NULL },
-	{ "imex-up", "imex-down@%t/0,imex-up@%t/0", NULL, NULL, NULL, NULL, NULL, NULL },
-	{ "driver-up", "driver-down@%t/0,driver-up@%t/0", NULL, NULL, NULL, NULL, NULL, NULL },
-	{ "port-clean", "port-key@%t/1/0xffff,port-key@%t/1/0x8123,port-clean@%t/1", NULL, NULL, NULL, NULL, NULL, NULL },
-	{ "trays-exchanged", "trays-exchanged@%t+r1-t04", NULL, NULL, "InfiniBand port: %v on %t: every port is one of|InfiniBand port: a-04 on r1-t04: every port is one of", NULL, NULL, NULL },
-	{ "cables-crossed", "cables-crossed@%t+r1-t04/1", NULL, NULL, NULL, NULL, NULL, "golden twin-faults: ib check" },
-	{ "port-errors", "port-errors@%t/1/500", NULL, NULL, NULL, NULL, NULL, "golden twin-faults: a warning" },
-	{ "port-congested", "port-congested@%t/1/900000", NULL, NULL, NULL, NULL, NULL, "golden twin-faults: ib counters" },
-	{ "coolant", "coolant@r1/60/10", NULL, NULL, NULL, NULL, NULL, "golden twin-faults: power on" },
-	{ "gpu-busy", "gpu-busy@%t/0", NULL, NULL, NULL, NULL, NULL, "test_imex" },
-	{ "gpu-idle", "gpu-busy@%t/0,gpu-idle@%t/0", NULL, NULL, NULL, NULL, NULL, "test_imex" },
-	{ "imex-deaf", "imex-deaf@%t/0", NULL, NULL, NULL, NULL, NULL, "test_imex" },
-	{ "boot-hangs", "boot-hangs@%t/0", NULL, NULL, NULL, NULL, NULL, "test_seal" },
-	{ "boot-ends", "boot-hangs@%t/0,boot-ends@%t/0", NULL, NULL, NULL, NULL, NULL, "test_seal" },
+	  "a port holds key ib0/0x0123 of the managed range", "infiniband ib0/0x0100", NULL, NULL },
+	{ "tray-swapped", "tray-swapped@%t", "", "grc", "InfiniBand port: %v on %t: every port is one of the tray that the VM is on", NULL, "infiniband ib0/0x0100", "missing-hca", NULL },
+	{ "nvlink-up", "nvlink-down@%t/2/3,nvlink-up@%t/2/3", NULL, NULL, NULL, NULL, NULL, NULL, NULL },
+	{ "link-up", "link-down@%t/0,link-up@%t/0", NULL, NULL, NULL, NULL, NULL, NULL, NULL },
+	{ "leak-dry", "leak@%t/1,leak-dry@%t/1", NULL, NULL, NULL, NULL, NULL, NULL, NULL },
+	{ "imex-up", "imex-down@%t/0,imex-up@%t/0", NULL, NULL, NULL, NULL, NULL, NULL, NULL },
+	{ "driver-up", "driver-down@%t/0,driver-up@%t/0", NULL, NULL, NULL, NULL, NULL, NULL, NULL },
+	{ "port-clean", "port-key@%t/1/0xffff,port-key@%t/1/0x8123,port-clean@%t/1", NULL, NULL, NULL, NULL, NULL, NULL, NULL },
+	{ "trays-exchanged", "trays-exchanged@%t+r1-t04", NULL, NULL, "InfiniBand port: %v on %t: every port is one of|InfiniBand port: a-04 on r1-t04: every port is one of", NULL, NULL, NULL, NULL },
+	{ "cables-crossed", "cables-crossed@%t+r1-t04/1", NULL, NULL, NULL, NULL, NULL, NULL, "golden twin-faults: ib check, of more trays" },
+	{ "port-errors", "port-errors@%t/1/500", NULL, NULL, NULL, NULL, NULL, NULL, "golden twin-faults: a warning" },
+	{ "port-congested", "port-congested@%t/1/900000", NULL, NULL, NULL, NULL, NULL, NULL, "golden twin-faults: ib counters" },
+	{ "coolant", "coolant@r1/60/10", NULL, NULL, NULL, NULL, NULL, NULL, "golden twin-faults: power on" },
+	{ "gpu-busy", "gpu-busy@%t/0", NULL, NULL, NULL, NULL, NULL, NULL, "test_imex" },
+	{ "gpu-idle", "gpu-busy@%t/0,gpu-idle@%t/0", NULL, NULL, NULL, NULL, NULL, NULL, "test_imex" },
+	{ "imex-deaf", "imex-deaf@%t/0", NULL, NULL, NULL, NULL, NULL, NULL, "test_imex" },
+	{ "boot-hangs", "boot-hangs@%t/0", NULL, NULL, NULL, NULL, NULL, NULL, "test_seal" },
+	{ "boot-ends", "boot-hangs@%t/0,boot-ends@%t/0", NULL, NULL, NULL, NULL, NULL, NULL, "test_seal" },
 };
 
 static const char *on(const char *text, const char *tray, struct rk_arena *arena)
@@ -160,6 +162,25 @@ static int wrong_drift(struct twin *t, const struct planted *p)
 	return strcmp(rk_str_text(&seen), p->row[0]->drift ? p->row[0]->drift : "") == 0 ? 0 : complain(t, p, rk_str_text(&seen));
 }
 
+static int wrong_wiring(struct twin *t, const struct planted *p)
+{
+	RK_CLEANUP_ERR struct rk_err err = RK_ERR_INIT;
+	struct rk_topology *topology;
+	struct rk_ib_finding *found;
+	size_t n;
+
+	if (rk_topology_read(&t->world, 0, &topology, NULL, &err))
+		return complain(t, p, err.message);
+	rk_topology_check(topology, t->world.site, 0, t->arena, &found, &n);
+	rk_topology_free(topology);
+	return rk_streq(n ? found[0].kind : NULL, p->row[0]->wiring) ? 0 : complain(t, p, n ? found[0].message : "the wiring is clean");
+}
+
+static int wrong_planes(struct twin *t, const struct planted *p)
+{
+	return wrong_isolation(t, p) || wrong_drift(t, p) || wrong_wiring(t, p);
+}
+
 static int plant(struct twin *t, const struct planted *p)
 {
 	RK_CLEANUP_ERR struct rk_err err = RK_ERR_INIT;
@@ -177,7 +198,7 @@ static int failures_of(struct twin *t, const struct planted *p)
 	pid_t pid = fork();
 
 	if (pid == 0) {
-		int wrong = plant(t, p) || wrong_causes(t, p) || (p->n == 1 && (wrong_isolation(t, p) || wrong_drift(t, p)));
+		int wrong = plant(t, p) || wrong_causes(t, p) || (p->n == 1 && wrong_planes(t, p));
 		_exit(wrong);
 	}
 	assert_int_equal(waitpid(pid, &status, 0), pid);
