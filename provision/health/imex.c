@@ -1,4 +1,5 @@
 /* nvidia-imex-ctl -N (JSON and text) and the node list. */
+#include <arpa/inet.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -157,19 +158,63 @@ void rk_parse_imex_nodes_text(const struct rk_evidence *evidence, struct rk_metr
 		rk_metric_absent(ret, "imex.domain", "", "truncated");
 }
 
-/* The list is compared as the daemon reads it: entries in order, without comments and blanks. */
+/* RFC 1123, and '_', which resolvers take. A last label of digits would be an address that is none. */
+static bool is_host_name(const char *s)
+{
+	static const char letters[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-";
+	enum { NAME_MAX_LEN = 253, LABEL_MAX_LEN = 63 };
+	bool digits = true;
+
+	if (strlen(s) > NAME_MAX_LEN)
+		return false;
+	while (*s) {
+		size_t n = strspn(s, letters);
+		if (!n || n > LABEL_MAX_LEN || s[0] == '-' || s[n - 1] == '-')
+			return false;
+		digits = strspn(s, "0123456789") == n;
+		s += n;
+		if (*s && *s++ != '.')
+			return false;
+	}
+	return !digits;
+}
+
+/* A line of the list is one address or one name. */
+static bool is_node(const char *s)
+{
+	struct in6_addr address;
+
+	return inet_pton(AF_INET, s, &address) == 1 || inet_pton(AF_INET6, s, &address) == 1 || is_host_name(s);
+}
+
+static const char *no_node(struct rk_metrics *m, int number, const char *line)
+{
+	enum { SHOWN = 60 };
+	struct rk_str text RK_CLEANUP_STR = RK_STR_INIT;
+
+	rk_str_addf(&text, "line %d is neither an address nor a host name: \"", number);
+	rk_str_add_escaped(&text, line, strnlen(line, SHOWN));
+	rk_str_add(&text, "\"");
+	return rk_arena_strdup(m->arena, rk_str_text(&text));
+}
+
+/* The list is compared as the daemon reads it: entries in order, without comments and blanks. What else is in it, a banner or a broken file, leaves
+ * open which nodes are meant. */
 void rk_parse_imex_config(const struct rk_evidence *evidence, struct rk_metrics *ret)
 {
 	char *at = rk_clean(ret->arena, evidence->out, evidence->out_len), *line;
 	uint64_t hash = 0xcbf29ce484222325u;
+	const char *why = NULL;
 	int n = 0;
 
 	if (evidence->status && !rk_status_is(evidence, "0"))
 		return;
-	while ((line = rk_next_line(&at, NULL)) != NULL) {
+	for (int number = 1; !why && (line = rk_next_line(&at, NULL)) != NULL; number++) {
 		line = rk_trim(line);
 		if (!*line || *line == '#')
 			continue;
+		if (!is_node(line))
+			why = no_node(ret, number, line);
 		n++;
 		for (const char *p = line;; p++) {
 			hash = (hash ^ (unsigned char)*p) * 0x100000001b3u;
@@ -177,7 +222,12 @@ void rk_parse_imex_config(const struct rk_evidence *evidence, struct rk_metrics 
 				break;
 		}
 	}
-	rk_metric_number(ret, "imex.list.nodes", "", n);
-	if (n)
+	if (why)
+		rk_metric_absent(ret, "imex.list.nodes", "", why);
+	else
+		rk_metric_number(ret, "imex.list.nodes", "", n);
+	if (!why && n)
 		rk_metric_text(ret, "imex.list.hash", "", rk_labelf(ret, "%016llx", (unsigned long long)hash));
+	else
+		rk_metric_absent(ret, "imex.list.hash", "", why ? why : "the list is empty");
 }

@@ -63,6 +63,7 @@ static const struct {
 	{ "link flapped", "dmesg-xid", NULL, "[ 7001.3] mlx5_core 0000:03:00.0 ibp3s0: Link down\n", "0", "", "warn", "ib.flap", "a-02", NULL },
 	/* IMEX */
 	{ "other node list", "imex-config", "10.77.0.1\n10.77.0.2\n", "10.77.0.2\n10.77.0.1\n", "0", "", "fail", "imex.list.same", "a-02", "IMEX node list: a-02" },
+	{ "node list that is none", "imex-config", "10.77.0.1\n10.77.0.2\n", "10.77.0.1 10.77.0.2\n", "0", "", "unknown", "imex.list.same", "a-02", NULL },
 	{ "node list differs as seen by IMEX", "imex-nodes", "\"CONNECTED\"", "\"NODE_MAP_MISMATCH\"", "0", "", "fail", "imex.list", "a-02", "IMEX node list" },
 	{ "IMEX version", "imex-nodes", "\"version\": \"580.88.01\"", "\"version\": \"575.10.01\"", "0", "", "fail", "imex.driver", "a-02", "IMEX version: a-02" },
 	{ "IMEX node down", "imex-nodes", "{\"status\": \"READY\", \"host\": \"10.77.0.3\"", "{\"status\": \"UNAVAILABLE\", \"host\": \"10.77.0.3\"", "0", "", "fail", "imex.node", "a-02", "a-03 on r01-t03 is UNAVAILABLE" },
@@ -287,15 +288,14 @@ static void noise_around_an_answer_changes_nothing(void **state)
 			RK_CLEANUP_ARENA struct rk_arena *arena = rk_arena_new();
 			struct rk_target targets[VMS];
 			struct rk_report r;
-			/* A banner in a list of nodes is a list of other nodes. */
-			if (strcmp(a.names[c], "imex-config") == 0 && noises[n].fn != crlf && noises[n].fn != coloured)
-				continue;
+			/* Words in a list of nodes leave open which nodes are meant. */
+			bool open = strcmp(a.names[c], "imex-config") == 0 && noises[n].fn != crlf && noises[n].fn != coloured;
 			make_targets(arena, &a, targets);
 			struct rk_evidence *e = answer_of(&targets[BAD], a.names[c]);
 			e->out = noises[n].fn(arena, e->out);
 			e->out_len = strlen(e->out);
 			replay(arena, targets, "deep", &r);
-			if (strcmp(r.verdict, "pass") != 0)
+			if (strcmp(r.verdict, open ? "unknown" : "pass") != 0)
 				fail_msg("%s with %s: %s (%s: %s)", a.names[c], noises[n].what, r.verdict, r.checks[0].id, r.checks[0].value);
 		}
 	}

@@ -48,6 +48,45 @@ static void what_was_not_read_has_no_value(void **state)
 	}
 }
 
+static void a_node_list_is_of_addresses_and_names_alone(void **state)
+{
+	static const struct {
+		const char *out;
+		int nodes; /* -1: why says why not */
+		const char *why;
+	} rows[] = {
+		{ "10.0.0.1\n10.0.0.2\n", 2, NULL },
+		{ "# written by a tool\r\n\r\n10.0.0.1  \r\n\tr07-t03\r\n10.0.0.2", 3, NULL },
+		{ "fd00::1\nfe80::5054:ff:fe00:1\n::ffff:10.0.0.1\n", 3, NULL },
+		{ "tray-a.example.com\nR07-T03\nnode_1\n7tray\n", 4, NULL },
+		{ "10.0.0.1\n10.0.0.300\n", -1, "line 2 is neither an address nor a host name: \"10.0.0.300\"" },
+		{ "10.0.0.1\n10.0.0\n", -1, "line 2" },
+		{ "10.0.0.1\n10.0.0.2 # tray b\n", -1, "\"10.0.0.2 # tray b\"" },
+		{ "*** Authorised use only ***\n10.0.0.1\n", -1, "line 1" },
+		{ "\n10.0.0.1,10.0.0.2\n", -1, "line 2" },
+		{ "10.0.0.1:50000\n", -1, "line 1" },
+		{ "fd00::1::2\n", -1, "line 1" },
+		{ "-tray\n", -1, "line 1" },
+		{ "tray-\n", -1, "line 1" },
+		{ "tray..a\n", -1, "line 1" },
+		{ "<html>\n", -1, "\"<html>\"" },
+		{ "tray\001a\n", -1, "\"tray\\x01a\"" },
+		{ "# nobody\n", 0, "the list is empty" },
+		{ "", 0, "the list is empty" },
+	};
+
+	(void)state;
+	for (size_t i = 0; i < RK_ARRAY_SIZE(rows); i++) {
+		RK_CLEANUP_ARENA struct rk_arena *arena = rk_arena_new();
+		struct rk_metrics m = parsed(arena, "imex-config", rows[i].out, "0");
+		const struct rk_metric *nodes = rk_metric_find(&m, "imex.list.nodes", ""), *hash = rk_metric_find(&m, "imex.list.hash", "");
+		if (rows[i].nodes < 0 ? nodes->type != RK_METRIC_ABSENT : nodes->type != RK_METRIC_NUMBER || (int)nodes->number != rows[i].nodes)
+			fail_msg("row %zu: %s, %g nodes", i, nodes->type == RK_METRIC_ABSENT ? nodes->text : "no reason", nodes->number);
+		if (rows[i].why ? hash->type != RK_METRIC_ABSENT || !strstr(hash->text, rows[i].why) : hash->type != RK_METRIC_TEXT)
+			fail_msg("row %zu: \"%s\"", i, hash->text);
+	}
+}
+
 static void half_a_key_is_no_key(void **state)
 {
 	static const char keys[] = "/sys/class/infiniband/mlx5_0/ports/1/pkeys/0:0x7fff\n/sys/class/infiniband/mlx5_0/ports/1/pkeys/1:0x80";
@@ -103,6 +142,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(what_was_not_read_has_no_value),
+		cmocka_unit_test(a_node_list_is_of_addresses_and_names_alone),
 		cmocka_unit_test(half_a_key_is_no_key),
 		cmocka_unit_test(a_fatal_event_behind_thousands_of_others_is_found),
 		cmocka_unit_test(output_without_an_end_proves_nothing),
