@@ -1,4 +1,5 @@
 /* Measurements: nvbandwidth, perftest, fio, GEMM. */
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -35,6 +36,15 @@ const char *rk_found_text(const struct rk_evidence *evidence, struct rk_arena *a
 		}
 	}
 	return NULL;
+}
+
+static bool has_result(const struct rk_metrics *m)
+{
+	for (size_t i = 0; i < m->n; i++) {
+		if (m->items[i].type == RK_METRIC_NUMBER)
+			return true;
+	}
+	return false;
 }
 
 struct matrix {
@@ -162,8 +172,38 @@ void rk_parse_nvbandwidth(const struct rk_evidence *evidence, struct rk_metrics 
 		nvbw_text(evidence, ret);
 	if (cut)
 		rk_metric_absent(ret, "nvbw.host_to_device_memcpy_ce", "", "truncated");
-	if (!error && ret->n && !rk_metric_find(ret, "nvbw.error", ""))
+	if (!error && has_result(ret) && !rk_metric_find(ret, "nvbw.error", ""))
 		rk_metric_text(ret, "nvbw.error", "", "none");
+}
+
+#define MIB_PER_S (8 * 1.048576e-3) /* in Gb/s */
+
+static bool near(double a, double b)
+{
+	return fabs(a - b) <= 0.1 * b;
+}
+
+/* Number behind the key between p and end; false when it is not there, or stands at the very end, where it may be half of one. */
+static bool key_number(const char *p, const char *end, const char *key, double *ret)
+{
+	const char *at = strstr(p, key), *colon = at && at < end ? strchr(at, ':') : NULL;
+
+	return colon && colon[strcspn(colon, ",}\n")] && rk_lead_number(colon + 1, ret);
+}
+
+/* One result in Gb/s. The JSON does not tell its unit, which without --report_gbits is MiB/s; message size and rate do (Mpps). */
+static bool result_gbps(const char *p, const char *end, double *ret_size, double *ret)
+{
+	double rate;
+
+	if (!key_number(p, end, "MsgSize", ret_size) || !key_number(p, end, "BW_average", ret))
+		return false;
+	if (!key_number(p, end, "MsgRate", &rate) || rate <= 0)
+		return true;
+	double gbps = *ret_size * 8 * rate / 1000;
+	if (!near(*ret, gbps) && near(*ret * MIB_PER_S, gbps))
+		*ret *= MIB_PER_S;
+	return true;
 }
 
 /* perftest's JSON is often no JSON (commas, bare keys), so its keys are looked for in the text. */
@@ -179,12 +219,8 @@ static void write_bw_json(struct rk_metrics *m, char *text)
 		if (!next)
 			next = device + strlen(device);
 		for (char *p = device; (p = strstr(p, "MsgSize")) != NULL && p < next; p++) {
-			char *average = strstr(p, "BW_average"), *colon = average && average < next ? strchr(average, ':') : NULL;
-			char *size_at = strchr(p, ':');
 			double size, value;
-			if (!colon || !size_at || !rk_lead_number(size_at + 1, &size) || !rk_lead_number(colon + 1, &value))
-				continue;
-			if (size >= best_size) {
+			if (result_gbps(p, next, &size, &value) && size >= best_size) {
 				best_size = size;
 				best = value;
 			}
@@ -226,7 +262,7 @@ static void write_bw_line(struct rk_metrics *m, struct write_bw *w, char *line, 
 	}
 	if (strstr(line, "BW average[")) {
 		const char *unit = strstr(line, "BW average[") + 11;
-		w->factor = rk_starts_with(unit, "Gb/sec") ? 1 : rk_starts_with(unit, "MiB/sec") ? 8 * 1.048576e-3 : rk_starts_with(unit, "MB/sec") ? 8e-3 : 0;
+		w->factor = rk_starts_with(unit, "Gb/sec") ? 1 : rk_starts_with(unit, "MiB/sec") ? MIB_PER_S : rk_starts_with(unit, "MB/sec") ? 8e-3 : 0;
 		return;
 	}
 	if (w->factor <= 0 || cut)
@@ -290,14 +326,16 @@ void rk_parse_ib_write_bw(const struct rk_evidence *evidence, struct rk_metrics 
 
 	if (!error)
 		error = write_bw_failure(rk_clean(ret->arena, evidence->err, evidence->err_len < STDERR_MAX ? evidence->err_len : STDERR_MAX));
-	if (strstr(at, "\"Device\"")) {
+	if (strstr(at, "Bidirectional")) {
+		rk_metric_absent(ret, "ibbw.gbps", "", "a sum of both ways (-b)");
+	} else if (strstr(at, "\"Device\"")) {
 		write_bw_json(ret, at);
 	} else {
 		while ((line = rk_next_line(&at, &cut)) != NULL)
 			write_bw_line(ret, &w, line, cut);
 		write_bw_emit(ret, &w);
 	}
-	if (!error && ret->n)
+	if (!error && has_result(ret))
 		rk_metric_text(ret, "ibbw.error", "", "none");
 	if (!lost_rails(evidence, ret) && error)
 		rk_metric_text(ret, "ibbw.error", "", error);

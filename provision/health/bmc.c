@@ -50,7 +50,9 @@ void rk_parse_leak(const struct rk_evidence *evidence, struct rk_metrics *ret)
 	rk_json_docs(ret, evidence, detectors, &leak, &cut);
 	if (cut)
 		rk_metric_absent(ret, "leak.state", "", "truncated");
-	if (leak.n || leak.list)
+	if (cut)
+		rk_metric_absent(ret, "leak.detectors", "", "truncated");
+	else if (leak.n || leak.list)
 		rk_metric_number(ret, "leak.detectors", "", leak.n);
 }
 

@@ -7,6 +7,7 @@
 #include <strings.h>
 
 #include "inventory/base/str.h"
+#include "provision/health/parse.h"
 #include "provision/health/rules.h"
 
 static int by_name(const void *key, const void *item)
@@ -309,12 +310,14 @@ static void judge_port(const struct rk_rule *rule, const struct rk_target_metric
 	unsigned missing;
 
 	port_keys(&t->target->expect, m, instance->metric->label, &all, &foreign, &missing);
+	/* Of a table that was cut, a key that stands in it is certain, and that one does not is not. */
+	bool cut = instance->metric->type == RK_METRIC_ABSENT;
 	if (strcmp(rule->compare, "pkey-member") == 0) {
-		instance->verdict = missing ? bad(rule) : RK_V_PASS;
-		instance->value = all.len ? rk_arena_strdup(arena, rk_str_text(&all)) : "no tenant key";
+		instance->verdict = !missing ? RK_V_PASS : cut ? RK_V_UNKNOWN : bad(rule);
+		instance->value = all.len ? rk_arena_strdup(arena, rk_str_text(&all)) : cut ? instance->metric->text : "no tenant key";
 	} else {
-		instance->verdict = foreign.len ? bad(rule) : RK_V_PASS;
-		instance->value = foreign.len ? rk_arena_strdup(arena, rk_str_text(&foreign)) : "none";
+		instance->verdict = foreign.len ? bad(rule) : cut ? RK_V_UNKNOWN : RK_V_PASS;
+		instance->value = foreign.len ? rk_arena_strdup(arena, rk_str_text(&foreign)) : cut ? instance->metric->text : "none";
 	}
 }
 
@@ -362,15 +365,18 @@ void rk_rule_instance(const struct rk_rule *rule, const struct rk_target_metrics
 	instance->number = metric->number;
 	instance->parts = 0;
 	instance->value = metric->type == RK_METRIC_NUMBER ? number_text(arena, metric->number) : metric->text;
+	if (strncmp(rule->compare, "pkey-", 5) == 0) {
+		judge_port(rule, t, m, arena, instance);
+		return;
+	}
 	if (metric->type == RK_METRIC_ABSENT) {
-		/* What was cut off could have said anything; what is not configured has nothing to say. */
-		bool cut = strcmp(metric->text, "truncated") == 0, none = strcmp(metric->text, "not configured") == 0;
+		static const char *const silent[] = { RK_NOT_CONFIGURED, RK_PORT_NOT_ACTIVE };
+		/* What was cut off could have said anything. */
+		bool cut = strcmp(metric->text, "truncated") == 0, none = rk_word_of(metric->text, silent, RK_ARRAY_SIZE(silent));
 		instance->verdict = none || (rule->optional && !cut) ? RK_V_SKIPPED : RK_V_UNKNOWN;
 		return;
 	}
-	if (strncmp(rule->compare, "pkey-", 5) == 0)
-		judge_port(rule, t, m, arena, instance);
-	else if (rk_texts_have(&rule->warn_values, instance->value))
+	if (rk_texts_have(&rule->warn_values, instance->value))
 		instance->verdict = RK_V_WARN;
 	else if (rk_texts_have(&rule->unknown_values, instance->value))
 		instance->verdict = RK_V_UNKNOWN;

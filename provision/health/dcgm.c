@@ -71,6 +71,28 @@ static void table_row(struct rk_metrics *m, char *line)
 	}
 }
 
+/* A border without a title is the last line of the table; what stands below a title has not been shown before it. */
+static void table(const struct rk_evidence *evidence, struct rk_metrics *m)
+{
+	char *at = rk_clean(m->arena, evidence->out, evidence->out_len), *line;
+	bool rows = false, closed = false;
+
+	while ((line = rk_next_line(&at, NULL)) != NULL) {
+		line = rk_trim(line);
+		if (*line == '|') {
+			rows = true;
+			closed = false;
+			table_row(m, line);
+		} else if (*line == '+') {
+			closed = strspn(line, "+-") == strlen(line);
+		} else if (rk_starts_with(line, "Error:")) {
+			rk_metric_absent(m, "dcgm.result", "", rk_trim(line + 6));
+		}
+	}
+	if (rows && !closed)
+		rk_metric_absent(m, "dcgm.result", "", "truncated");
+}
+
 void rk_parse_dcgm_diag(const struct rk_evidence *evidence, struct rk_metrics *ret)
 {
 	bool cut;
@@ -81,12 +103,5 @@ void rk_parse_dcgm_diag(const struct rk_evidence *evidence, struct rk_metrics *r
 		rk_metric_absent(ret, "dcgm.result", "", "truncated");
 		return;
 	}
-	char *at = rk_clean(ret->arena, evidence->out, evidence->out_len), *line;
-	while ((line = rk_next_line(&at, NULL)) != NULL) {
-		line = rk_trim(line);
-		if (*line == '|')
-			table_row(ret, line);
-		else if (rk_starts_with(line, "Error:"))
-			rk_metric_absent(ret, "dcgm.result", "", rk_trim(line + 6));
-	}
+	table(evidence, ret);
 }

@@ -106,6 +106,13 @@ void rk_parse_numactl(const struct rk_evidence *evidence, struct rk_metrics *ret
 	rk_metric_number(ret, "numa.gpu_nodes", "", gpu_nodes);
 }
 
+static bool is_leap(const char *text)
+{
+	static const char *const words[] = { "Normal", "Insert second", "Delete second", "Not synchronised" };
+
+	return rk_word_of(text, words, RK_ARRAY_SIZE(words));
+}
+
 static void chrony_value(struct rk_metrics *m, const char *key, const char *value)
 {
 	double v;
@@ -119,7 +126,7 @@ static void chrony_value(struct rk_metrics *m, const char *key, const char *valu
 }
 
 /* chronyc -c tracking: id, name, stratum, time, system time offset, ..., leap status as the 14th field. */
-static bool chrony_csv(struct rk_metrics *m, char *line)
+static bool chrony_csv(struct rk_metrics *m, char *line, bool cut)
 {
 	char *fields[14], *p = line;
 	size_t n = 0;
@@ -131,7 +138,7 @@ static bool chrony_csv(struct rk_metrics *m, char *line)
 		if (p)
 			*p++ = '\0';
 	}
-	if (n != RK_ARRAY_SIZE(fields) || p || !rk_lead_number(fields[4], &v))
+	if (n != RK_ARRAY_SIZE(fields) || p || !rk_lead_number(fields[4], &v) || (cut && !is_leap(rk_trim(fields[13]))))
 		return false;
 	rk_metric_value(m, "time.stratum", "", fields[2], true);
 	rk_metric_number(m, "time.offset_ms", "", fabs(v) * 1000);
@@ -142,14 +149,15 @@ static bool chrony_csv(struct rk_metrics *m, char *line)
 void rk_parse_chrony(const struct rk_evidence *evidence, struct rk_metrics *ret)
 {
 	char *at = rk_clean(ret->arena, evidence->out, evidence->out_len), *line, *key, *value;
+	bool cut = false;
 
-	while ((line = rk_next_line(&at, NULL)) != NULL) {
+	while ((line = rk_next_line(&at, &cut)) != NULL) {
 		if (strstr(line, "Cannot talk to daemon"))
 			rk_metric_absent(ret, "time.leap", "", "the time daemon does not answer");
-		else if (rk_split_colon(line, &key, &value))
+		else if (!rk_split_colon(line, &key, &value))
+			chrony_csv(ret, line, cut);
+		else if (!cut || is_leap(value))
 			chrony_value(ret, key, value);
-		else
-			chrony_csv(ret, line);
 	}
 }
 
@@ -187,17 +195,15 @@ static void unit_end(struct rk_metrics *m, struct unit *u)
 
 static bool is_state(const char *word)
 {
-	static const char *const words[] = { "active", "inactive", "failed", "activating", "deactivating", "reloading", "unknown" };
+	static const char *const words[] = { "active", "inactive", "failed", "activating", "deactivating", "reloading", "refreshing", "maintenance", "unknown" };
 
-	for (size_t i = 0; i < RK_ARRAY_SIZE(words); i++) {
-		if (strcmp(words[i], word) == 0)
-			return true;
-	}
-	return false;
+	return rk_word_of(word, words, RK_ARRAY_SIZE(words));
 }
 
-static void unit_line(struct rk_metrics *m, struct unit *u, char *line)
+static void unit_line(struct rk_metrics *m, struct unit *u, char *line, bool cut)
 {
+	if (cut && !(rk_starts_with(line, "ActiveState=") && is_state(line + 12)))
+		return; /* half a row */
 	if (rk_starts_with(line, "Id=")) {
 		unit_end(m, u);
 		snprintf(u->name, sizeof(u->name), "%s", line + 3);
@@ -220,12 +226,10 @@ void rk_parse_services(const struct rk_evidence *evidence, struct rk_metrics *re
 
 	while ((line = rk_next_line(&at, &cut)) != NULL) {
 		line = rk_trim(line);
-		if (cut && strchr(line, '=') && !rk_status_is(evidence, "0"))
-			break; /* half a row */
 		if (!strchr(line, '=') && is_state(line) && words < RK_ARRAY_SIZE(units))
 			unit_state(ret, rk_labelf(ret, "svc.%s", units[words++]), line);
 		else
-			unit_line(ret, &unit, line);
+			unit_line(ret, &unit, line, cut);
 	}
 	unit_end(ret, &unit);
 }
@@ -237,40 +241,65 @@ static const struct {
 	{ "percentage_used", "nvme.used" },
 };
 
-static void drive_end(struct rk_metrics *m, const char *label, bool *seen)
+struct drives {
+	struct rk_metrics *m;
+	const char *label;       /* of the present drive */
+	int n, rows, most_rows;  /* rows: of the present one */
+	bool seen[RK_ARRAY_SIZE(drive_rows)];
+};
+
+static void drive_end(struct drives *d, const char *missing)
 {
-	for (size_t i = 0; label && i < RK_ARRAY_SIZE(drive_rows); i++) {
-		if (!seen[i])
-			rk_metric_absent(m, drive_rows[i].metric, label, "row missing");
-		seen[i] = false;
+	for (size_t i = 0; d->label && i < RK_ARRAY_SIZE(drive_rows); i++) {
+		if (!d->seen[i])
+			rk_metric_absent(d->m, drive_rows[i].metric, d->label, missing);
+		d->seen[i] = false;
+	}
+	d->most_rows = d->rows > d->most_rows ? d->rows : d->most_rows;
+}
+
+/* "Smart Log for NVME device:nvme0n1 namespace-id:ffffffff" */
+static void drive_begin(struct drives *d, const char *name)
+{
+	int n = (int)strcspn(name, " ");
+
+	drive_end(d, "row missing");
+	d->label = rk_labelf(d->m, "drive=%.*s", n > 32 ? 32 : n, name);
+	d->rows = 0;
+	d->n++;
+}
+
+static void drive_row(struct drives *d, const char *key, const char *value)
+{
+	d->rows++;
+	for (size_t i = 0; i < RK_ARRAY_SIZE(drive_rows); i++) {
+		if (strcmp(drive_rows[i].key, key) != 0)
+			continue;
+		rk_metric_value(d->m, drive_rows[i].metric, d->label, value, true);
+		d->seen[i] = true;
 	}
 }
 
 void rk_parse_storage(const struct rk_evidence *evidence, struct rk_metrics *ret)
 {
 	char *at = rk_clean(ret->arena, evidence->out, evidence->out_len), *line, *key, *value;
-	const char *label = NULL;
-	int drives = 0;
-	bool cut = false, seen[RK_ARRAY_SIZE(drive_rows)] = { false };
+	struct drives d = { .m = ret };
+	bool cut = false;
 
 	while ((line = rk_next_line(&at, &cut)) != NULL) {
-		char *device = strstr(line, "NVME device:");
-		if (device) {
-			drive_end(ret, label, seen);
-			label = rk_labelf(ret, "drive=%.*s", (int)strcspn(device + 12, " ") > 32 ? 32 : (int)strcspn(device + 12, " "), device + 12);
-			drives++;
-			continue;
-		}
-		if (!label || (cut && !rk_status_is(evidence, "0")) || !rk_split_colon(line, &key, &value))
-			continue;
-		for (size_t i = 0; i < RK_ARRAY_SIZE(drive_rows); i++) {
-			if (strcmp(drive_rows[i].key, key) != 0)
-				continue;
-			rk_metric_value(ret, drive_rows[i].metric, label, value, true);
-			seen[i] = true;
-		}
+		const char *device = strstr(line, "NVME device:");
+		if (device && !cut)
+			drive_begin(&d, device + strlen("NVME device:"));
+		else if (d.label && rk_split_colon(line, &key, &value) && !cut)
+			drive_row(&d, key, value);
+		else
+			d.rows += d.label && cut;
 	}
-	drive_end(ret, label, seen);
-	if (drives)
-		rk_metric_number(ret, "nvme.drives", "", drives);
+	/* All drives show the same rows; the last one of a list that was cut shows fewer. */
+	bool shorter = d.rows < d.most_rows;
+	drive_end(&d, cut || shorter ? "truncated" : "row missing");
+	if (d.n && shorter)
+		rk_metric_absent(ret, "nvme.drives", "", "truncated");
+	else if (d.n)
+		rk_metric_count(ret, evidence, "nvme.drives", d.n);
 }

@@ -9,7 +9,7 @@
 enum { PORTS_MAX = 64, KEYS_MAX = 4096 };
 
 struct port {
-	const char *device, *state, *phys, *rate, *layer, *guid, *firmware, *lid, *sm_lid;
+	const char *device, *number, *state, *phys, *rate, *layer, *guid, *firmware, *lid, *sm_lid;
 };
 
 /* Both tools print key: value rows; the same row sets the same field. */
@@ -71,32 +71,67 @@ static void emit(struct rk_metrics *m, const char *name, const char *label, cons
 		rk_metric_absent(m, name, label, "row missing");
 }
 
-static void emit_ports(struct rk_metrics *m, struct port *ports, int n, bool ibstat)
+static void emit_port(struct rk_metrics *m, const struct port *p, bool ibstat)
+{
+	const char *label = rk_labelf(m, "dev=%.40s", p->device), *state = state_word(p->state);
+
+	if (p->number && strcmp(p->number, "1") != 0)
+		label = rk_labelf(m, "%s,port=%.4s", label, p->number);
+	emit(m, "ib.state", label, state, false);
+	if (ibstat) {
+		emit(m, "ib.phys", label, p->phys, false);
+		/* A port without a link shows a rate that means nothing. */
+		if (state && strcmp(state, "Active") != 0)
+			rk_metric_absent(m, "ib.rate", label, RK_PORT_NOT_ACTIVE);
+		else
+			emit(m, "ib.rate", label, p->rate, true);
+		emit(m, "ib.guid", label, p->guid, false);
+	}
+	emit(m, "ib.fw", label, p->firmware, false);
+	emit(m, "ib.lid", label, p->lid, true);
+	emit(m, "ib.sm_lid", label, p->sm_lid, true);
+}
+
+static void emit_ports(struct rk_metrics *m, const struct rk_evidence *evidence, struct port *ports, int n, bool ibstat)
 {
 	int infiniband = 0, unknown = 0;
 
 	for (int i = 0; i < n; i++) {
-		struct port *p = &ports[i];
-		const char *label = rk_labelf(m, "dev=%.40s", p->device);
-		if (!is_infiniband(p)) {
-			unknown += !p->layer;
+		/* Management device of a planarized HCA: its ports are planes of the port that is shown on its own. */
+		if (rk_starts_with(ports[i].device, "smi"))
 			continue;
-		}
+		unknown += !ports[i].layer;
+		if (!is_infiniband(&ports[i]))
+			continue;
 		infiniband++;
-		emit(m, "ib.state", label, state_word(p->state), false);
-		if (ibstat) {
-			emit(m, "ib.phys", label, p->phys, false);
-			emit(m, "ib.rate", label, p->rate, true);
-			emit(m, "ib.guid", label, p->guid, false);
-		}
-		emit(m, "ib.fw", label, p->firmware, false);
-		emit(m, "ib.lid", label, p->lid, true);
-		emit(m, "ib.sm_lid", label, p->sm_lid, true);
+		emit_port(m, &ports[i], ibstat);
 	}
 	if (unknown)
 		rk_metric_absent(m, "ib.ports", "", "truncated");
 	else
-		rk_metric_number(m, "ib.ports", "", infiniband);
+		rk_metric_count(m, evidence, "ib.ports", infiniband);
+}
+
+/* "Port 2:" of ibstat, "port: 2" of ibv_devinfo: the rows that follow are of that port; what was said of the device holds for each of its ports. */
+static bool port_begin(struct port *ports, int *n, const char *key, const char *value)
+{
+	const char *number = strcmp(key, "port") == 0 ? value : rk_starts_with(key, "Port ") && !*value ? key + 5 : "";
+	struct port *last = &ports[*n - 1];
+
+	if (!*number || strspn(number, "0123456789") != strlen(number))
+		return false;
+	if (last->number && *n < PORTS_MAX) {
+		ports[*n] = (struct port){ .device = last->device, .firmware = last->firmware };
+		last = &ports[(*n)++];
+	}
+	last->number = number;
+	return true;
+}
+
+/* A row without its end is taken only when nothing can follow. */
+static bool row_is_whole(const char *key, const char *value)
+{
+	return (strcmp(key, "Link layer") == 0 || strcmp(key, "link_layer") == 0) && (strcmp(value, "InfiniBand") == 0 || strcmp(value, "Ethernet") == 0);
 }
 
 static void parse_ports(const struct rk_evidence *evidence, struct rk_metrics *ret, const char *begin, bool ibstat)
@@ -112,13 +147,13 @@ static void parse_ports(const struct rk_evidence *evidence, struct rk_metrics *r
 			char *name = rk_trim(line + strlen(begin));
 			name[strcspn(name + (*name == '\''), "'") + (*name == '\'')] = '\0';
 			ports[n++].device = name + (*name == '\'');
-		} else if (n && (!cut || rk_status_is(evidence, "0")) && rk_split_colon(line, &key, &value)) {
+		} else if (n && rk_split_colon(line, &key, &value) && (!cut || row_is_whole(key, value)) && !port_begin(ports, &n, key, value)) {
 			port_row(&ports[n - 1], key, value);
 		}
 	}
-	/* Nothing at all and success is how ibstat says that there is no device; a failure says nothing. */
-	if (n || !evidence->status || rk_status_is(evidence, "0"))
-		emit_ports(ret, ports, n, ibstat);
+	/* Nothing at all and success is how ibstat says that there is no device; a failure says nothing, and ibv_devinfo has words for it. */
+	if (n || (ibstat && (!evidence->status || rk_status_is(evidence, "0"))))
+		emit_ports(ret, evidence, ports, n, ibstat);
 }
 
 void rk_parse_ibstat(const struct rk_evidence *evidence, struct rk_metrics *ret)
@@ -146,16 +181,28 @@ struct keys {
 	const char *label;  /* of the present port */
 	const char *device;
 	int rails, n;
-	bool has_default, full_default;
-	int first_index;    /* of the first full tenant key; -1 = none */
+	size_t rows, most_rows; /* entries of the present table, of the longest one before it */
+	bool has_default, full_default, cut;
+	int first_index;    /* lowest of a full tenant key; -1 = none */
 };
 
+/* Of a table that is not whole, only what stands in it is certain. */
 static void keys_end(struct keys *k)
 {
-	if (k->label)
-		rk_metric_text(k->m, "ib.pkey.default", k->label, !k->has_default ? "none" : k->full_default ? "full" : "limited");
-	if (k->label && k->first_index >= 0)
-		rk_metric_number(k->m, "ib.pkey.index", k->label, k->first_index);
+	struct rk_metrics *m = k->m;
+
+	if (!k->label)
+		return;
+	if (k->cut)
+		rk_metric_absent(m, "ib.pkey.port", k->label, "truncated");
+	else
+		rk_metric_number(m, "ib.pkey.port", k->label, 1);
+	if (k->cut && !k->full_default)
+		rk_metric_absent(m, "ib.pkey.default", k->label, "truncated");
+	else
+		rk_metric_text(m, "ib.pkey.default", k->label, !k->has_default ? "none" : k->full_default ? "full" : "limited");
+	if (k->first_index >= 0)
+		rk_metric_number(m, "ib.pkey.index", k->label, k->first_index);
 	k->label = NULL;
 }
 
@@ -163,14 +210,16 @@ static void keys_begin(struct keys *k, const char *label)
 {
 	keys_end(k);
 	k->label = label;
+	k->most_rows = k->rows > k->most_rows ? k->rows : k->most_rows;
+	k->rows = 0;
 	k->has_default = k->full_default = false;
 	k->first_index = -1;
 	k->rails++;
-	rk_metric_number(k->m, "ib.pkey.port", label, 1);
 }
 
 static void key_word(struct keys *k, unsigned index, unsigned long word)
 {
+	k->rows++;
 	if ((word & 0x7fff) == 0 || word > 0xffff || k->n++ > KEYS_MAX)
 		return;
 	if ((word & 0x7fff) == 0x7fff) {
@@ -178,21 +227,27 @@ static void key_word(struct keys *k, unsigned index, unsigned long word)
 		k->full_default |= (word & 0x8000) != 0;
 		return;
 	}
-	if (k->first_index < 0 && (word & 0x8000))
+	if ((k->first_index < 0 || (int)index < k->first_index) && (word & 0x8000))
 		k->first_index = (int)index;
 	rk_metric_text(k->m, "ib.pkey", rk_labelf(k->m, "%s,index=%u", k->label, index), rk_labelf(k->m, "0x%04lx", word));
 }
 
+/* "0x8055": four digits, or it was cut. */
+static bool key_is_whole(const char *word)
+{
+	return rk_starts_with(word, "0x") && strspn(word + 2, "0123456789abcdefABCDEF") >= 4;
+}
+
 /* .../infiniband/DEV/ports/1/pkeys/N:0xWORD */
-static bool sysfs_key(struct keys *k, char *line)
+static bool sysfs_key(struct keys *k, char *line, bool cut)
 {
 	char *dev = strstr(line, "/infiniband/"), *pkeys = strstr(line, "/pkeys/");
 
 	if (!dev || !pkeys || pkeys < dev)
 		return false;
 	dev += strlen("/infiniband/");
-	/* udev names Ethernet ports so; their only key is 0xffff and means nothing. */
-	if (rk_starts_with(dev, "roce"))
+	/* udev names Ethernet ports so; their only key is 0xffff and means nothing. The management device has the keys of another one. */
+	if (rk_starts_with(dev, "roce") || rk_starts_with(dev, "smi"))
 		return true;
 	size_t n = strcspn(dev, "/");
 	char *end;
@@ -200,6 +255,10 @@ static bool sysfs_key(struct keys *k, char *line)
 	if (*end != ':')
 		return false;
 	unsigned long word = strtoul(end + 1, NULL, 16);
+	if (cut && !key_is_whole(end + 1)) {
+		k->cut = true;
+		return true;
+	}
 	if (!k->device || strncmp(k->device, dev, n) != 0 || k->device[n]) {
 		k->device = rk_arena_strndup(k->m->arena, dev, n < 40 ? n : 40);
 		keys_begin(k, rk_labelf(k->m, "dev=%s", k->device));
@@ -222,11 +281,16 @@ static void table_row(struct keys *k, char *line, bool cut)
 		return;
 	for (word = end + 1; *word; index++) {
 		char *next;
+		word += strspn(word, " ");
 		unsigned long value = strtoul(word, &next, 16);
-		if (next == word || (cut && !*next))
+		if (next == word)
 			return;
+		if (cut && !key_is_whole(word)) {
+			k->cut = true;
+			return;
+		}
 		key_word(k, (unsigned)index, value);
-		word = next + strspn(next, " ");
+		word = next;
 	}
 }
 
@@ -237,12 +301,14 @@ void rk_parse_ib_pkeys(const struct rk_evidence *evidence, struct rk_metrics *re
 	bool cut = false;
 
 	while ((line = rk_next_line(&at, &cut)) != NULL) {
-		bool half = cut && !rk_status_is(evidence, "0");
-		if (half || !sysfs_key(&k, line))
+		if (!sysfs_key(&k, line, cut))
 			table_row(&k, rk_trim(line), cut);
 	}
+	k.cut |= k.rows < k.most_rows || (cut && !k.most_rows) || rk_probe_reason(evidence, ret->arena);
 	keys_end(&k);
-	if (k.rails)
+	if (k.rails && k.cut)
+		rk_metric_absent(ret, "ib.pkey.ports", "", "truncated");
+	else if (k.rails)
 		rk_metric_number(ret, "ib.pkey.ports", "", k.rails);
 }
 

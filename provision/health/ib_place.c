@@ -32,8 +32,8 @@ void rk_parse_ib_driver(const struct rk_evidence *evidence, struct rk_metrics *r
 	}
 	if (!functions && !rk_status_is(evidence, "0"))
 		return;
-	rk_metric_number(ret, "ib.drv.functions", "", functions);
-	rk_metric_number(ret, "ib.drv.devices", "", devices);
+	rk_metric_count(ret, evidence, "ib.drv.functions", functions);
+	rk_metric_count(ret, evidence, "ib.drv.devices", devices);
 }
 
 struct leaf {

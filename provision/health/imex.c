@@ -21,7 +21,7 @@ static bool not_configured(const struct rk_evidence *evidence, struct rk_metrics
 	rk_metric_number(ret, "imex.configured", "", 0);
 	static const char *const names[] = { "imex.domain", "imex.node.state", "imex.link", "imex.node.version" };
 	for (size_t i = 0; i < RK_ARRAY_SIZE(names); i++)
-		rk_metric_absent(ret, names[i], "", "not configured");
+		rk_metric_absent(ret, names[i], "", RK_NOT_CONFIGURED);
 	return true;
 }
 
@@ -83,79 +83,128 @@ static const char *link_word(const char *letter)
 	return NULL;
 }
 
+enum part { HEAD, NODES, MATRIX };
+
+struct text {
+	struct rk_metrics *m;
+	enum part part;
+	int nodes, peers[NODES_MAX], n_peers, rows;  /* peers: of the columns of the matrix */
+	bool domain, short_row;
+};
+
+/* The word without the mark of the node that answers. */
+static char *unmarked(char *word)
+{
+	word += strspn(word, "*");
+	word[strcspn(word, "*")] = '\0';
+	return word;
+}
+
 /* "Node #3   - 10.0.48.13      - READY                - Version: 580.126.20" */
-static bool node_text(struct rk_metrics *m, char *line)
+static void node_text(struct text *t, char *line, bool cut)
+{
+	struct rk_metrics *m = t->m;
+	char *end, *all[16], *words[16];
+
+	if (!rk_starts_with(line, "Node #"))
+		return;
+	long n = strtol(line + 6, &end, 10);
+	if (n < 0 || n >= NODES_MAX)
+		return;
+	const char *label = rk_labelf(m, "node=%ld", n);
+	size_t n_all = rk_words(end, all, RK_ARRAY_SIZE(all)), n_words = 0;
+	for (size_t i = 0; i < n_all; i++) {
+		if (strcmp(all[i], "-") != 0 && *unmarked(all[i]))
+			words[n_words++] = unmarked(all[i]);
+	}
+	t->nodes++;
+	if (n_words < 2 || cut) {
+		rk_metric_absent(m, "imex.node.state", label, "truncated");
+		return;
+	}
+	rk_metric_text(m, "imex.node.host", label, words[0]);
+	rk_metric_value(m, "imex.node.state", label, words[1], false);
+	if (n_words >= 4 && strcmp(words[2], "Version:") == 0)
+		rk_metric_text(m, "imex.node.version", label, words[3]);
+}
+
+/* "Nodes From\To  0   1   2": which node each column is. */
+static void matrix_head(struct text *t, char *line)
 {
 	char *save = NULL, *end;
 
-	if (!rk_starts_with(line, "Node #"))
-		return false;
-	long n = strtol(line + 6, &end, 10);
-	if (n < 0 || n >= NODES_MAX)
-		return false;
-	const char *label = rk_labelf(m, "node=%ld", n);
-	char *part = strtok_r(end, " \t", &save); /* "-" */
-	char *words[8];
-	size_t n_words = 0;
-	for (; part && n_words < RK_ARRAY_SIZE(words); part = strtok_r(NULL, " \t", &save)) {
-		if (strcmp(part, "-") != 0 && strcmp(part, "*") != 0)
-			words[n_words++] = part;
+	t->part = MATRIX;
+	for (char *word = strtok_r(line, " \t", &save); word && t->n_peers < NODES_MAX; word = strtok_r(NULL, " \t", &save)) {
+		long peer = strtol(word, &end, 10);
+		if (end > word && !*end && peer >= 0 && peer < NODES_MAX)
+			t->peers[t->n_peers++] = (int)peer;
 	}
-	if (n_words < 2) {
-		rk_metric_absent(m, "imex.node.state", label, "row cut");
-		return true;
-	}
-	rk_metric_text(m, "imex.node.host", label, words[0]);
-	rk_metric_text(m, "imex.node.state", label, words[1]);
-	if (n_words >= 4 && strcmp(words[2], "Version:") == 0)
-		rk_metric_text(m, "imex.node.version", label, words[3]);
-	return true;
 }
 
-static void matrix_row(struct rk_metrics *m, char *line)
+static void matrix_row(struct text *t, char *line, bool cut)
 {
 	char *save = NULL, *word = strtok_r(line, " \t", &save), *end;
 	long from = word ? strtol(word, &end, 10) : -1;
+	int i = 0;
 
 	if (from < 0 || !word || *end)
 		return;
-	for (int peer = 0; (word = strtok_r(NULL, " \t", &save)) != NULL && peer < NODES_MAX; peer++) {
-		const char *state = link_word(word);
+	for (; (word = strtok_r(NULL, " \t", &save)) != NULL && i < t->n_peers; i++) {
+		const char *state = link_word(word), *label = rk_labelf(t->m, "node=%ld,peer=%d", from, t->peers[i]);
 		if (state)
-			rk_metric_text(m, "imex.link", rk_labelf(m, "node=%ld,peer=%d", from, peer), state);
+			rk_metric_text(t->m, "imex.link", label, state);
 		else
-			rk_metric_absent(m, "imex.link", rk_labelf(m, "node=%ld,peer=%d", from, peer), "unknown letter");
+			rk_metric_absent(t->m, "imex.link", label, cut ? "truncated" : "unknown letter");
 	}
+	t->rows++;
+	t->short_row |= i < t->n_peers;
+}
+
+static void domain_line(struct text *t, char *state, bool cut)
+{
+	static const char *const words[] = { "UP", "DOWN", "DEGRADED" };
+
+	if (cut && !rk_word_of(state, words, RK_ARRAY_SIZE(words)))
+		return;
+	t->domain = true;
+	rk_metric_value(t->m, "imex.domain", "", state, false);
+}
+
+static void text_line(struct text *t, char *line, bool cut)
+{
+	if (strcmp(line, "Nodes:") == 0)
+		t->part = NODES;
+	else if (t->part != HEAD && rk_starts_with(line, "Nodes From"))
+		matrix_head(t, line);
+	else if (rk_starts_with(line, "Domain State:"))
+		domain_line(t, rk_trim(line + 13), cut);
+	else if (t->part == MATRIX)
+		matrix_row(t, line, cut);
+	else if (t->part == NODES)
+		node_text(t, line, cut);
 }
 
 void rk_parse_imex_nodes_text(const struct rk_evidence *evidence, struct rk_metrics *ret)
 {
 	char *at = rk_clean(ret->arena, evidence->out, evidence->out_len), *line;
-	bool in_nodes = false, in_matrix = false, domain = false;
-	int nodes = 0;
+	struct text t = { .m = ret };
+	bool cut = false;
 
-	while ((line = rk_next_line(&at, NULL)) != NULL) {
-		line = rk_trim(line);
-		if (strcmp(line, "Nodes:") == 0)
-			in_nodes = true;
-		else if (rk_starts_with(line, "Nodes From"))
-			in_matrix = in_nodes;
-		else if (rk_starts_with(line, "Domain State:")) {
-			domain = true;
-			rk_metric_value(ret, "imex.domain", "", rk_trim(line + 13), false);
-		} else if (in_matrix)
-			matrix_row(ret, line);
-		else if (in_nodes)
-			nodes += node_text(ret, line);
-	}
-	if (!in_nodes) {
+	while ((line = rk_next_line(&at, &cut)) != NULL)
+		text_line(&t, rk_trim(line), cut);
+	if (t.part == HEAD) {
 		not_configured(evidence, ret);
 		return;
 	}
 	rk_metric_number(ret, "imex.configured", "", 1);
-	rk_metric_number(ret, "imex.nodes", "", nodes);
-	if (!domain)
+	if (t.domain)
+		rk_metric_number(ret, "imex.nodes", "", t.nodes);
+	else
+		rk_metric_absent(ret, "imex.nodes", "", "truncated");
+	if (!t.domain)
 		rk_metric_absent(ret, "imex.domain", "", "truncated");
+	if (t.short_row || t.rows < t.nodes)
+		rk_metric_absent(ret, "imex.link", "", "truncated");
 }
 
 /* RFC 1123, and '_', which resolvers take. A last label of digits would be an address that is none. */

@@ -52,14 +52,15 @@ static void document(void *ctx, const struct rk_jnode *root)
 static void text_report(const struct rk_evidence *evidence, struct link *link)
 {
 	char *at = rk_clean(link->m->arena, evidence->out, evidence->out_len), *line, *key, *text;
+	bool cut = false;
 
-	while ((line = rk_next_line(&at, NULL)) != NULL) {
+	while ((line = rk_next_line(&at, &cut)) != NULL) {
 		line = rk_trim(line);
 		if (rk_starts_with(line, "Operational Info")) {
 			link->rail++;
 			continue;
 		}
-		if (link->rail >= 0 && rk_split_colon(line, &key, &text))
+		if (!cut && link->rail >= 0 && rk_split_colon(line, &key, &text))
 			value(link->m, link->rail, key, text);
 	}
 }

@@ -11,19 +11,25 @@ struct state {
 	int gpu;
 	double attached;
 	bool attached_known, lost;
-	bool *seen;
+	bool *seen, *ever;         /* per row of rk_gpu_fields: of the present GPU, of one before it */
 	const char *group[LEVELS]; /* title per indentation level */
 };
 
-static void gpu_end(struct state *s, const char *missing)
+/* end: of the report. What other GPUs have and the last one has not was cut off. */
+static void gpu_end(struct state *s, bool end, const char *missing)
 {
+	bool shorter = false;
+
 	if (s->gpu < 0)
 		return;
 	for (size_t i = 0; i < rk_gpu_fields_n; i++) {
+		bool cut = end && s->ever[i] && !s->seen[i];
+		shorter |= cut;
+		s->ever[i] |= s->seen[i];
 		if (!s->seen[i])
-			rk_metric_absent(s->m, rk_gpu_fields[i].metric, rk_labelf(s->m, "gpu=%d", s->gpu), s->lost ? "GPU is lost" : missing);
+			rk_metric_absent(s->m, rk_gpu_fields[i].metric, rk_labelf(s->m, "gpu=%d", s->gpu), s->lost ? "GPU is lost" : cut ? "truncated" : missing);
 	}
-	rk_gpu_lost(s->m, s->gpu, s->lost, missing);
+	rk_gpu_lost(s->m, s->gpu, s->lost, shorter ? "truncated" : missing);
 	memset(s->seen, 0, rk_gpu_fields_n * sizeof(*s->seen));
 	s->lost = false;
 }
@@ -54,7 +60,7 @@ static void line(struct state *s, char *text)
 	char *key, *value;
 
 	if (blanks == 0 && rk_starts_with(text, "GPU ") && strchr(text, ':') && s->gpu + 1 < GPUS_MAX) {
-		gpu_end(s, "row missing");
+		gpu_end(s, false, "row missing");
 		s->gpu++;
 		memset(s->group, 0, sizeof(s->group));
 		return;
@@ -82,22 +88,22 @@ static void line(struct state *s, char *text)
 void rk_parse_nvidia_smi_q(const struct rk_evidence *evidence, struct rk_metrics *ret)
 {
 	char *at = rk_clean(ret->arena, evidence->out, evidence->out_len), *text;
-	struct state s = { .m = ret, .gpu = -1, .seen = rk_arena_array(ret->arena, rk_gpu_fields_n, sizeof(bool)) };
+	struct state s = { .m = ret, .gpu = -1, .seen = rk_arena_array(ret->arena, rk_gpu_fields_n, sizeof(bool)),
+			   .ever = rk_arena_array(ret->arena, rk_gpu_fields_n, sizeof(bool)) };
 	bool cut = false;
 
 	while ((text = rk_next_line(&at, &cut)) != NULL) {
-		/* The last line of a cut report may hold half a value. */
-		if (!cut || rk_status_is(evidence, "0"))
+		if (!cut)
 			line(&s, text);
 	}
 	if (s.gpu < 0) {
 		rk_nvidia_smi_error(evidence, ret);
 		return;
 	}
-	bool truncated = s.attached_known && s.gpu + 1 < s.attached;
-	gpu_end(&s, truncated || cut ? "truncated" : "row missing");
+	bool truncated = s.attached_known && s.gpu + 1 < s.attached, alone = cut && s.gpu == 0;
+	gpu_end(&s, true, truncated || alone ? "truncated" : "row missing");
 	if (truncated)
 		rk_metric_absent(ret, "gpu.count", "", "truncated");
 	else
-		rk_metric_number(ret, "gpu.count", "", s.gpu + 1);
+		rk_metric_count(ret, evidence, "gpu.count", s.gpu + 1);
 }

@@ -6,7 +6,7 @@
 #include "inventory/base/str.h"
 #include "provision/health/parse.h"
 
-enum { GPUS_MAX = 64, LINKS_MAX = 64, LINKS_FULL = 18 /* rows that nvlink -s prints for a GPU of this generation */ };
+enum { GPUS_MAX = 64, LINKS_MAX = 64, TOPO_COLUMNS = 160, LINKS_FULL = 18 /* rows that nvlink -s prints for a GPU of this generation */ };
 
 /* "GPU 2: NVIDIA GB300 (UUID: ...)"; false when the line is something else. */
 static bool gpu_line(const char *line, int *ret)
@@ -37,8 +37,8 @@ static int link_line(char *line, char **ret_rest)
 }
 
 struct gpu_links {
-	bool seen;
-	int rows, active;
+	bool seen, all_down;      /* its one row says that all links are inactive */
+	int rows, active, unclear;
 	double min_gbs;
 };
 
@@ -46,19 +46,39 @@ static void status_link(struct rk_metrics *m, struct gpu_links *g, int gpu, int 
 {
 	double gbs;
 
-	if (cut && !strstr(value, "GB/s") && !strchr(value, '>'))
+	static const char *const down[] = { "<inactive>", "inactive", "<inActive>", "inActive", "Down", "down", "disabled", "<disabled>" };
+	bool up = strstr(value, "GB/s") && rk_lead_number(value, &gbs), off = rk_word_of(value, down, RK_ARRAY_SIZE(down));
+
+	if (cut && !up && !off)
 		return; /* half a value */
 	g->rows++;
-	if (strstr(value, "GB/s") && rk_lead_number(value, &gbs)) {
+	if (up) {
 		g->active++;
 		if (g->active == 1 || gbs < g->min_gbs)
 			g->min_gbs = gbs;
-	} else {
+	} else if (off) {
 		rk_metric_text(m, "nvlink.down", rk_labelf(m, "gpu=%d,link=%d", gpu, number), "inactive");
+	} else {
+		g->unclear++;
 	}
 }
 
-static void status_sums(struct rk_metrics *m, const struct gpu_links *gpus, int last)
+/* Neither up nor down, as far as is told: the count could be any. A link that is down for sure is a fault all the same. */
+static void status_gpu(struct rk_metrics *m, const struct gpu_links *g, const char *label, bool truncated)
+{
+	if (truncated)
+		rk_metric_absent(m, "nvlink.active", label, "truncated");
+	else if (g->rows == 0 && !g->all_down)
+		rk_metric_absent(m, "nvlink.active", label, "no links shown");
+	else if (g->unclear && g->active + g->unclear == g->rows)
+		rk_metric_absent(m, "nvlink.active", label, "a link without a state");
+	else
+		rk_metric_number(m, "nvlink.active", label, g->active);
+	if (g->active)
+		rk_metric_number(m, "nvlink.min_gbs", label, g->min_gbs);
+}
+
+static void status_sums(struct rk_metrics *m, const struct rk_evidence *evidence, const struct gpu_links *gpus, int last)
 {
 	int max_rows = LINKS_FULL, n = 0;
 	bool truncated = false;
@@ -68,22 +88,17 @@ static void status_sums(struct rk_metrics *m, const struct gpu_links *gpus, int 
 		max_rows = gpus[i].rows > max_rows ? gpus[i].rows : max_rows;
 	}
 	for (int i = 0; i < GPUS_MAX; i++) {
-		const char *label = rk_labelf(m, "gpu=%d", i);
 		if (!gpus[i].seen)
 			continue;
 		/* Links that are down have a row too, so a short list can only be the cut end of the report. */
-		truncated = i == last && gpus[i].rows < max_rows;
-		if (truncated)
-			rk_metric_absent(m, "nvlink.active", label, "truncated");
-		else
-			rk_metric_number(m, "nvlink.active", label, gpus[i].active);
-		if (gpus[i].active)
-			rk_metric_number(m, "nvlink.min_gbs", label, gpus[i].min_gbs);
+		bool cut = i == last && gpus[i].rows < max_rows && !gpus[i].all_down;
+		truncated |= cut;
+		status_gpu(m, &gpus[i], rk_labelf(m, "gpu=%d", i), cut);
 	}
 	if (truncated)
 		rk_metric_absent(m, "nvlink.gpus", "", "truncated");
 	else if (n)
-		rk_metric_number(m, "nvlink.gpus", "", n);
+		rk_metric_count(m, evidence, "nvlink.gpus", n);
 }
 
 void rk_parse_nvlink_status(const struct rk_evidence *evidence, struct rk_metrics *ret)
@@ -99,18 +114,15 @@ void rk_parse_nvlink_status(const struct rk_evidence *evidence, struct rk_metric
 			gpus[gpu].seen = true;
 			continue;
 		}
-		if (strstr(line, "all links are inActive"))
-			rk_metric_number(ret, "nvlink.active", gpu < 0 ? "" : rk_labelf(ret, "gpu=%d", gpu), 0);
+		if (strstr(line, "all links are inActive") && gpu >= 0)
+			gpus[gpu].all_down = true;
+		else if (strstr(line, "all links are inActive"))
+			rk_metric_number(ret, "nvlink.active", "", 0);
 		int number = gpu < 0 ? -1 : link_line(line, &value);
 		if (number >= 0)
 			status_link(ret, &gpus[gpu], gpu, number, value, cut);
 	}
-	for (int i = 0; i < GPUS_MAX; i++) {
-		/* A GPU whose links are all inactive has no rows; its 0 was noted above. */
-		if (gpus[i].seen && gpus[i].rows == 0 && rk_metric_find(ret, "nvlink.active", rk_labelf(ret, "gpu=%d", i)))
-			gpus[i].seen = false;
-	}
-	status_sums(ret, gpus, gpu);
+	status_sums(ret, evidence, gpus, gpu);
 	if (gpu < 0)
 		rk_nvidia_smi_error(evidence, ret);
 }
@@ -126,9 +138,52 @@ static const struct {
 	{ "Symbol Errors", "nvlink.symbol_errors" },
 };
 
+enum { ERROR_ROWS = RK_ARRAY_SIZE(error_rows) };
+
+/* What the report has said so far: a link that lacks what other links have, at its end, was cut off, and so were links. */
+struct link_errors {
+	struct rk_metrics *m;
+	int gpu, link, links, most_links; /* links: of the present GPU */
+	bool seen[ERROR_ROWS], ever[ERROR_ROWS];
+};
+
+static void link_begin(struct link_errors *e, int gpu, int link)
+{
+	if (gpu == e->gpu && link == e->link)
+		return;
+	e->links = gpu == e->gpu ? e->links + 1 : 1;
+	e->most_links = e->links > e->most_links ? e->links : e->most_links;
+	e->gpu = gpu;
+	e->link = link;
+	memset(e->seen, 0, sizeof(e->seen));
+}
+
+static void link_row(struct link_errors *e, const char *key, const char *value)
+{
+	for (size_t i = 0; i < ERROR_ROWS; i++) {
+		if (strcmp(error_rows[i].text, key) != 0)
+			continue;
+		rk_metric_value(e->m, error_rows[i].metric, rk_labelf(e->m, "gpu=%d,link=%d", e->gpu, e->link), value, true);
+		e->seen[i] = e->ever[i] = true;
+	}
+}
+
+static void errors_end(struct link_errors *e, bool bare)
+{
+	for (size_t i = 0; i < ERROR_ROWS; i++) {
+		if (!e->ever[i])
+			continue;
+		if (!e->seen[i])
+			rk_metric_absent(e->m, error_rows[i].metric, rk_labelf(e->m, "gpu=%d,link=%d", e->gpu, e->link), "truncated");
+		else if (bare || e->links < e->most_links)
+			rk_metric_absent(e->m, error_rows[i].metric, rk_labelf(e->m, "gpu=%d", e->gpu + bare), "truncated");
+	}
+}
+
 void rk_parse_nvlink_errors(const struct rk_evidence *evidence, struct rk_metrics *ret)
 {
 	char *at = rk_clean(ret->arena, evidence->out, evidence->out_len), *line, *rest, *key, *value;
+	struct link_errors e = { .m = ret, .gpu = -1 };
 	int gpu = -1;
 	bool cut = false;
 
@@ -139,61 +194,80 @@ void rk_parse_nvlink_errors(const struct rk_evidence *evidence, struct rk_metric
 		int number = link_line(line, &rest);
 		if (number < 0 || !rk_split_colon(rest, &key, &value))
 			continue;
-		for (size_t i = 0; i < RK_ARRAY_SIZE(error_rows); i++) {
-			if (strcmp(error_rows[i].text, key) == 0)
-				rk_metric_value(ret, error_rows[i].metric, rk_labelf(ret, "gpu=%d,link=%d", gpu, number), value, true);
-		}
+		link_begin(&e, gpu, number);
+		link_row(&e, key, value);
 	}
+	errors_end(&e, gpu > e.gpu);
 }
 
-/* Columns GPU0.. of the header; returns how many GPUs there are. */
-static int topo_header(char *line)
-{
-	int n = 0;
-	char *save = NULL;
+/* Which GPU each column of the head is about; -1: none. */
+struct topo {
+	int column[TOPO_COLUMNS];
+	size_t n;
+	int gpus;
+};
 
-	for (char *word = strtok_r(line, " \t", &save); word; word = strtok_r(NULL, " \t", &save)) {
-		char want[16];
-		snprintf(want, sizeof(want), "GPU%d", n);
-		if (strcmp(word, want) != 0)
-			break;
-		n++;
-	}
-	return n;
+static int topo_gpu(const char *word)
+{
+	char *end;
+
+	if (!rk_starts_with(word, "GPU") || word[3] < '0' || word[3] > '9')
+		return -1;
+	long n = strtol(word + 3, &end, 10);
+	return *end || n >= GPUS_MAX ? -1 : (int)n;
 }
 
-static void topo_row(struct rk_metrics *m, char *line, int gpus)
+/* The first line that names GPU 0 and is no row of it. */
+static void topo_header(struct topo *t, char *line)
 {
-	char *save = NULL, *word = strtok_r(line, " \t", &save);
-	int gpu = word && rk_starts_with(word, "GPU") ? atoi(word + 3) : -1;
+	char *words[TOPO_COLUMNS];
+	size_t n = rk_words(line, words, TOPO_COLUMNS);
+	bool first = false, row = false;
 
-	if (gpu < 0 || gpu >= gpus)
-		return;
-	for (int peer = 0; peer < gpus && (word = strtok_r(NULL, " \t", &save)) != NULL; peer++) {
+	for (size_t i = 0; i < n; i++) {
+		t->column[i] = topo_gpu(words[i]);
+		t->gpus += t->column[i] >= 0;
+		first |= t->column[i] == 0;
+		row |= strcmp(words[i], "X") == 0;
+	}
+	t->n = first && !row ? n : 0;
+	t->gpus = t->n ? t->gpus : 0;
+}
+
+/* Of a cut row the last word may be half of one, unless it is the X of the GPU itself. Returns whether the row tells of all peers. */
+static bool topo_row(struct rk_metrics *m, const struct topo *t, char *line, bool cut)
+{
+	char *words[TOPO_COLUMNS + 1];
+	size_t n = rk_words(line, words, RK_ARRAY_SIZE(words));
+	int gpu = n ? topo_gpu(words[0]) : -1, told = 0;
+
+	for (size_t i = 1; gpu >= 0 && i < n && i <= t->n; i++) {
+		int peer = t->column[i - 1];
+		if (peer < 0 || (cut && i + 1 == n && strcmp(words[i], "X") != 0))
+			continue;
+		told++;
 		if (peer > gpu)
-			rk_metric_text(m, "topo.link", rk_labelf(m, "gpu=%d,peer=%d", gpu, peer), word);
+			rk_metric_text(m, "topo.link", rk_labelf(m, "gpu=%d,peer=%d", gpu, peer), words[i]);
 	}
+	return gpu >= 0 && told == t->gpus;
 }
 
 void rk_parse_topo(const struct rk_evidence *evidence, struct rk_metrics *ret)
 {
 	char *at = rk_clean(ret->arena, evidence->out, evidence->out_len), *line;
-	int gpus = 0, rows = 0;
+	struct topo t = { .n = 0 };
+	int rows = 0;
 	bool cut = false;
 
 	while ((line = rk_next_line(&at, &cut)) != NULL) {
 		line = rk_trim(line);
-		if (!rk_starts_with(line, gpus ? "GPU" : "GPU0") || (cut && !rk_status_is(evidence, "0")))
-			continue;
-		if (gpus) {
-			topo_row(ret, line, gpus);
-			rows++;
-		} else {
-			gpus = topo_header(line);
-		}
+		if (t.n)
+			rows += topo_row(ret, &t, line, cut);
+		else if (!cut)
+			topo_header(&t, line);
 	}
-	if (gpus && rows < gpus)
+	if (t.gpus && rows < t.gpus)
 		rk_metric_absent(ret, "topo.gpus", "", "truncated");
-	else if (gpus)
-		rk_metric_number(ret, "topo.gpus", "", gpus);
+	else if (t.gpus)
+		rk_metric_count(ret, evidence, "topo.gpus", t.gpus);
 }

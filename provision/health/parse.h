@@ -9,23 +9,32 @@ enum { RK_PARSE_MAX = 8 << 20, RK_PARSE_LABEL = 96 };
 /* Arena copy of stdout (or of any bytes): ANSI sequences removed, CR and CRLF as newline, NUL as blank, invalid UTF-8 as '?'. At most
  * RK_PARSE_MAX bytes. */
 char *rk_clean(struct rk_arena *arena, const char *bytes, size_t n);
-/* Next line of *at (cut in place, NUL terminated), or NULL. *ret_cut (may be NULL): the line has no newline, so it may be cut short. */
+/* Next line of *at (cut in place, NUL terminated), or NULL. *ret_cut (may be NULL): the line has no newline, so it may be cut short, whatever the
+ * status says: only a value that cannot be the beginning of another one is taken from it. */
 char *rk_next_line(char **at, bool *ret_cut);
 char *rk_trim(char *s); /* in place; returns the first non-blank */
 /* Splits "Key   : value" at the first colon followed by a blank or the end; both trimmed. False when there is none. */
 bool rk_split_colon(char *line, char **ret_key, char **ret_value);
-/* Leading number of "53.125 GB/s", "15E-255", "1,024 MiB", "16x". */
+/* Leading number of "53.125 GB/s", "15E-255", "16x", "0x1", "1,234,567", "0,000012 seconds". False when there is none, or when it can be read in
+ * two ways ("53,125"). */
 bool rk_lead_number(const char *s, double *ret);
 /* Reason when a value says that it is none: "N/A", "[Unknown Error]", "GPU is lost", "" ... ; else NULL. */
 const char *rk_no_value(const char *s);
 /* Text that is a number becomes a number, one that says "no value" is absent with that reason. */
 void rk_metric_value(struct rk_metrics *m, const char *name, const char *label, const char *text, bool number);
+/* How many there are of something; not known when the probe was stopped or could not look. */
+void rk_metric_count(struct rk_metrics *m, const struct rk_evidence *evidence, const char *name, double n);
+bool rk_word_of(const char *word, const char *const *words, size_t n);
 const char *rk_labelf(struct rk_metrics *m, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
 /* Lines of evidence about what was lost: all measurements of a rail (ib-write-bw; behind it its number, ": " and why), or a run (nccl-domain and
  * nccl-racks; behind it why). */
 #define RK_RAIL_LOST "# racksh: no result of rail "
 #define RK_RUN_LOST "# racksh: no result: "
+
+/* Absent with this reason is what has nothing to say: no value is expected where there is no link, or no configuration. */
+#define RK_PORT_NOT_ACTIVE "the port is not active"
+#define RK_NOT_CONFIGURED "not configured"
 
 /* Words between blanks, in place; at most max. */
 size_t rk_words(char *line, char **words, size_t max);

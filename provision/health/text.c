@@ -3,6 +3,7 @@
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
+#include <strings.h>
 
 #include "inventory/base/str.h"
 #include "provision/health/parse.h"
@@ -14,14 +15,19 @@ static size_t escape_len(const char *p, const char *end)
 
 	if (q == end)
 		return 1;
-	if (*q == '[') {
-		for (q++; q < end && !(*q >= 0x40 && *q <= 0x7e); q++)
+	if (*q == ']') {
+		/* A title, ended by a bell or by ESC \; one without an end takes no other line with it. */
+		for (q++; q < end && *q != '\a' && *q != '\033' && *q != '\n'; q++)
 			;
-	} else if (*q == ']') {
-		for (q++; q < end && *q != '\a' && *q != '\n'; q++)
-			;
+		if (q < end && *q == '\033')
+			q++;
+		return (size_t)(q - p) + (q < end && *q != '\n');
 	}
-	return (size_t)(q - p) + (q < end);
+	/* "ESC [ parameters final", or "ESC intermediates final" as in ESC ( B. */
+	const char *last = *q == '[' ? "?" : "/";
+	for (q += *q == '['; q < end && *q >= ' ' && *q <= *last; q++)
+		;
+	return (size_t)(q - p) + (q < end && *q > *last && *q < 0x7f);
 }
 
 /* Bytes from p on that stay as they are: nearly all of them are plain ASCII. */
@@ -115,6 +121,42 @@ bool rk_split_colon(char *line, char **ret_key, char **ret_value)
 	return true;
 }
 
+enum comma { NO_COMMA, THOUSANDS, DECIMAL, UNCLEAR };
+
+/* What the commas of the digits s..end mean; a tool may follow the host's language. "53,125" can be read in two ways, so it is not read. */
+static enum comma commas(const char *s, const char *end)
+{
+	size_t n = (size_t)(end - s);
+	const char *first = memchr(s, ',', n), *last = memrchr(s, ',', n), *point = memchr(s, '.', n);
+
+	if (!first)
+		return NO_COMMA;
+	if (point)
+		return last < point ? THOUSANDS : first == last ? DECIMAL : UNCLEAR;
+	if (first == last)
+		return end - first == 4 && first - s <= 3 && *s != '0' ? UNCLEAR : DECIMAL;
+	for (const char *p = first; p < end; p += 4) {
+		if (*p != ',' || end - p < 4)
+			return UNCLEAR;
+	}
+	return THOUSANDS;
+}
+
+/* Digits with their separators; a comma belongs to them only between two of them. */
+static const char *digits_end(const char *s)
+{
+	const char *p = s;
+
+	while (isdigit((unsigned char)*p) || *p == '.' || (*p == ',' && p > s && isdigit((unsigned char)p[-1]) && isdigit((unsigned char)p[1])))
+		p++;
+	return p;
+}
+
+static bool is_exponent(const char *s)
+{
+	return tolower((unsigned char)*s) == 'e' && isdigit((unsigned char)s[1 + (s[1] == '-' || s[1] == '+')]);
+}
+
 bool rk_lead_number(const char *s, double *ret)
 {
 	char digits[64];
@@ -126,19 +168,26 @@ bool rk_lead_number(const char *s, double *ret)
 		*ret = (double)strtoull(s, NULL, 16);
 		return true;
 	}
-	for (; *s && n + 1 < sizeof(digits); s++) {
-		if (*s == ',' && n && isdigit((unsigned char)s[1]))
-			continue; /* thousands separator */
-		bool sign = (*s == '-' || *s == '+') && (n == 0 || tolower((unsigned char)digits[n - 1]) == 'e');
-		bool exponent = tolower((unsigned char)*s) == 'e' && n && (isdigit((unsigned char)s[1]) || s[1] == '-' || s[1] == '+');
-		if (!isdigit((unsigned char)*s) && *s != '.' && !sign && !exponent)
-			break;
-		digits[n++] = *s;
+	if (*s == '-' || *s == '+')
+		digits[n++] = *s++;
+	const char *end = digits_end(s);
+	enum comma comma = commas(s, end);
+	if (comma == UNCLEAR || (size_t)(end - s) > sizeof(digits) / 2)
+		return false;
+	for (; s < end; s++) {
+		if ((comma == THOUSANDS && *s == ',') || (comma == DECIMAL && *s == '.'))
+			continue;
+		digits[n++] = *s == ',' ? '.' : *s;
+	}
+	if (n && is_exponent(s)) {
+		do
+			digits[n++] = *s++;
+		while (n + 1 < sizeof(digits) && (isdigit((unsigned char)*s) || *s == '-' || *s == '+'));
 	}
 	digits[n] = '\0';
-	char *end = NULL;
-	double v = strtod(digits, &end);
-	if (end == digits || !isfinite(v))
+	char *stop = NULL;
+	double v = strtod(digits, &stop);
+	if (stop == digits || !isfinite(v))
 		return false;
 	*ret = v;
 	return true;
@@ -148,7 +197,7 @@ const char *rk_no_value(const char *s)
 {
 	static const char *const none[] = {
 		"N/A", "Not Supported", "Unknown Error", "GPU requires reset", "GPU is lost", "Requested functionality has been deprecated",
-		"Insufficient Permissions", "Not Available", "None Available", "Unknown",
+		"Insufficient Permissions", "Not Available", "None Available", "Unknown", "ERR!",
 	};
 	size_t n = strlen(s);
 
@@ -157,10 +206,11 @@ const char *rk_no_value(const char *s)
 	bool bracket = s[0] == '[' && s[n - 1] == ']';
 	for (size_t i = 0; i < RK_ARRAY_SIZE(none); i++) {
 		size_t len = strlen(none[i]);
-		if (len == n - 2 * bracket && strncmp(s + bracket, none[i], len) == 0)
+		if (len == n - 2 * bracket && strncasecmp(s + bracket, none[i], len) == 0)
 			return none[i];
 	}
-	return NULL;
+	/* Whatever nvidia-smi puts into brackets is said instead of a value. */
+	return bracket ? "no value" : NULL;
 }
 
 void rk_metric_value(struct rk_metrics *m, const char *name, const char *label, const char *text, bool number)
@@ -188,6 +238,25 @@ const char *rk_labelf(struct rk_metrics *m, const char *format, ...)
 	va_end(ap);
 	label[rk_utf8_valid(label, strlen(label))] = '\0'; /* a cut inside a character */
 	return rk_arena_strdup(m->arena, label);
+}
+
+bool rk_word_of(const char *word, const char *const *words, size_t n)
+{
+	for (size_t i = 0; i < n; i++) {
+		if (strcmp(words[i], word) == 0)
+			return true;
+	}
+	return false;
+}
+
+void rk_metric_count(struct rk_metrics *m, const struct rk_evidence *evidence, const char *name, double n)
+{
+	const char *reason = rk_probe_reason(evidence, m->arena);
+
+	if (reason)
+		rk_metric_absent(m, name, "", reason);
+	else
+		rk_metric_number(m, name, "", n);
 }
 
 bool rk_status_is(const struct rk_evidence *evidence, const char *status)
@@ -276,6 +345,7 @@ size_t rk_json_docs(struct rk_metrics *m, const struct rk_evidence *evidence, vo
 		    bool *ret_cut)
 {
 	const char *p = rk_clean(m->arena, evidence->out, evidence->out_len);
+	bool lost = false; /* a document without an end; what is whole inside of it is still read */
 	size_t n = 0;
 
 	*ret_cut = false;
@@ -286,6 +356,7 @@ size_t rk_json_docs(struct rk_metrics *m, const struct rk_evidence *evidence, vo
 		if (!end) {
 			*ret_cut = true;
 			p++;
+			lost |= p[strspn(p, " \t\n")] == '"';
 			continue;
 		}
 		if (rk_json_parse("evidence", p, (size_t)(end - p), &json, NULL)) {
@@ -297,7 +368,6 @@ size_t rk_json_docs(struct rk_metrics *m, const struct rk_evidence *evidence, vo
 		n++;
 		p = end;
 	}
-	if (p && strchr(p, '{'))
-		*ret_cut = true;
+	*ret_cut |= lost || (p && strchr(p, '{'));
 	return n;
 }

@@ -79,7 +79,6 @@ static const struct {
 	{ "GPU memory zone movable auto onlining failed", "kernel.memory_onlining" },
 	{ "Failing GPU memory onlining", "kernel.memory_onlining" },
 	{ "RmInitAdapter failed", "kernel.gpu_init" },
-	{ "available PCIe bandwidth, limited by", "mlx5.pcie_limited" },
 	{ "device's health compromised", "mlx5.health" },
 	{ "unrecoverable hardware error", "mlx5.health" },
 	{ "ACCESS_REG(0x805) timeout", "mlx5.command_timeout" },
@@ -92,7 +91,8 @@ struct log {
 	size_t n_actions;
 	struct rk_str fatal, warn;
 	int n_fatal, n_warn, shown_fatal, shown_warn, lines;
-	int marks[RK_ARRAY_SIZE(marks)], link_downs;
+	int marks[RK_ARRAY_SIZE(marks)], link_downs, lanes_missing;
+	bool cut;                            /* the last line is the beginning of an event */
 	const char *first;                   /* earliest fatal event */
 	bool first_sympathetic;
 	double first_time, time;             /* seconds since boot, or since 1970; -1 = the line has none */
@@ -139,8 +139,20 @@ static void nvlink5(struct event *e)
 	e->word = word ? (unsigned)strtoul(word + 1, NULL, 16) : 0;
 }
 
+/* Of the last line of a log that was cut: does it say all that the event is judged by? */
+static bool event_is_whole(const struct event *e, const char *behind_code)
+{
+	const char *action = strstr(e->text, " to 0x"), *word = strstr(e->text, "(0x");
+
+	if (*behind_code != ',')
+		return false;
+	if (e->code == 154)
+		return action && strchr(action, ')');
+	return e->code < 144 || e->code > 150 || (*e->severity && word && strchr(word, ' '));
+}
+
 /* "NVRM: Xid (PCI:0018:06:00): 149, ..." with or without "PCI:". */
-static bool xid_line(const char *line, struct event *e)
+static bool xid_line(const char *line, bool cut, struct event *e, bool *ret_half)
 {
 	const char *p = strstr(line, "Xid (");
 
@@ -162,6 +174,7 @@ static bool xid_line(const char *line, struct event *e)
 	e->text = end + strspn(end, ", ");
 	e->link = -1;
 	nvlink5(e);
+	*ret_half = cut && !event_is_whole(e, end);
 	return true;
 }
 
@@ -272,13 +285,34 @@ static bool booting(double time)
 	return time >= 0 && time < GRACE_SECONDS;
 }
 
+/* "504.112 Gb/s available PCIe bandwidth, limited by 32.0 GT/s PCIe x8 link at ... (capable of ... with 64.0 GT/s PCIe x16 link)": lanes that are missing are
+ * a fault, a card that is faster than its slot is not. */
+static bool lanes_missing(const char *line)
+{
+	const char *limited = strstr(line, "available PCIe bandwidth, limited by"), *has = limited ? strstr(limited, "PCIe x") : NULL;
+	const char *could = has ? strstr(has + 6, "PCIe x") : NULL;
+
+	return has && atoi(has + 6) < (could ? atoi(could + 6) : 16);
+}
+
+/* Ethernet ports, which have such names, come and go as the site's network likes. */
+static bool is_ethernet(const char *line)
+{
+	const char *end = strstr(line, ": Link down"), *name = end;
+
+	while (name && name > line && !isspace((unsigned char)name[-1]))
+		name--;
+	return name && (rk_starts_with(name, "en") || rk_starts_with(name, "eth"));
+}
+
 static void other_line(struct log *log, const char *line)
 {
 	const char *sxid = strstr(line, "SXid (");
 
 	for (size_t i = 0; i < RK_ARRAY_SIZE(marks); i++)
 		log->marks[i] += strstr(line, marks[i].text) != NULL;
-	if (strstr(line, "mlx5_core") && strstr(line, "Link down") && !booting(log->time))
+	log->lanes_missing += lanes_missing(line);
+	if (strstr(line, "mlx5_core") && strstr(line, "Link down") && !is_ethernet(line) && !booting(log->time))
 		log->link_downs++;
 	if (sxid && strstr(sxid, ", Fatal")) {
 		log->n_fatal++;
@@ -298,13 +332,22 @@ static void other_line(struct log *log, const char *line)
 	}
 }
 
+/* What is half said could be an event of either kind. */
+static void emit_list(struct log *log, const char *name, const struct rk_str *list, int n)
+{
+	if (!n && log->cut)
+		rk_metric_absent(log->m, name, "", "truncated");
+	else
+		rk_metric_text(log->m, name, "", n ? rk_str_text(list) : "none");
+}
+
 static void emit(struct log *log)
 {
 	struct rk_metrics *m = log->m;
 
+	emit_list(log, "xid.fatal.list", &log->fatal, log->n_fatal);
+	emit_list(log, "xid.warn.list", &log->warn, log->n_warn);
 	rk_metric_number(m, "xid.fatal", "", log->n_fatal);
-	rk_metric_text(m, "xid.fatal.list", "", log->n_fatal ? rk_str_text(&log->fatal) : "none");
-	rk_metric_text(m, "xid.warn.list", "", log->n_warn ? rk_str_text(&log->warn) : "none");
 	rk_metric_text(m, "xid.first", "", log->first ? log->first : "none");
 	rk_metric_number(m, "xid.first.sympathetic", "", log->first_sympathetic);
 	if (log->first && log->first_time >= 0)
@@ -322,6 +365,7 @@ static void emit(struct log *log)
 		if (!done)
 			rk_metric_number(m, marks[i].metric, "", n);
 	}
+	rk_metric_number(m, "mlx5.pcie_limited", "", log->lanes_missing);
 	rk_metric_number(m, "mlx5.link_down", "", log->link_downs);
 }
 
@@ -329,14 +373,15 @@ void rk_parse_dmesg_xid(const struct rk_evidence *evidence, struct rk_metrics *r
 {
 	char *at = rk_clean(ret->arena, evidence->out, evidence->out_len), *line;
 	struct log log = { .m = ret, .events = rk_map_new(), .actions = rk_map_new() };
+	bool cut = false;
 
-	while ((line = rk_next_line(&at, NULL)) != NULL) {
+	while ((line = rk_next_line(&at, &cut)) != NULL) {
 		struct event e = { 0 };
 		log.lines++;
 		log.time = line_time(line);
-		if (xid_line(line, &e))
+		if (xid_line(line, cut, &e, &log.cut) && !log.cut)
 			add_event(&log, &e);
-		else
+		else if (!log.cut)
 			other_line(&log, line);
 	}
 	/* A log that could not be read is no log without Xid. An empty one is only believed from a dmesg that says success. */

@@ -1,0 +1,105 @@
+/* Other versions of the tools, other languages of the host, other boards: nothing is misread, and what is not certain is absent. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "provision/health/parse.h"
+
+#define PORT(rest) "\t\tState: Active\n\t\tPhysical state: LinkUp\n\t\tRate: 800\n" rest "\t\tLink layer: InfiniBand\n"
+#define LINKS17                                                                                                                                \
+	"\t Link 0: 53.125 GB/s\n\t Link 1: 53.125 GB/s\n\t Link 2: 53.125 GB/s\n\t Link 3: 53.125 GB/s\n\t Link 4: 53.125 GB/s\n\t Link 5: 53.125 GB/s\n" \
+	"\t Link 6: 53.125 GB/s\n\t Link 7: 53.125 GB/s\n\t Link 8: 53.125 GB/s\n\t Link 9: 53.125 GB/s\n\t Link 10: 53.125 GB/s\n\t Link 11: 53.125 GB/s\n" \
+	"\t Link 12: 53.125 GB/s\n\t Link 13: 53.125 GB/s\n\t Link 14: 53.125 GB/s\n\t Link 15: 53.125 GB/s\n\t Link 16: 53.125 GB/s\n"
+#define BW(average, rate) "{\"test_info\": {\"Device\": \"mlx5_0\"}, \"results\": {\"MsgSize\": 8388608, \"BW_peak\": 0.00, \"BW_average\": " average ", \"MsgRate\": " rate "}}\n"
+#define MLX5 "[ 18.4] mlx5_core 0010:03:00.0: "
+
+/* want: the value, or "!reason" when it is absent, or NULL when there must be no such metric. */
+static const struct {
+	const char *what, *collector, *out, *metric, *label, *want;
+} rows[] = {
+	/* languages */
+	{ "decimal comma", "chrony", "System time     : 0,000012041 seconds slow of NTP time\n", "time.offset_ms", "", "0.012041" },
+	{ "decimal comma of a large offset", "chrony", "System time     : 1,5 seconds slow of NTP time\n", "time.offset_ms", "", "1500" },
+	{ "decimal comma and exponent", "gemm", "Device 0 NVIDIA GB300\nGFlops:1,8521e+06 GFlops Time: 1\n", "gemm.tflops", "gpu=0", "1852.1" },
+	{ "a comma that can be read in two ways", "storage", "Smart Log for NVME device:nvme0n1\nmedia_errors : 1,234\n", "nvme.media_errors", "drive=nvme0n1", "!not a number" },
+	{ "thousands", "storage", "Smart Log for NVME device:nvme0n1\nmedia_errors : 1,234,567\n", "nvme.media_errors", "drive=nvme0n1", "1234567" },
+	{ "thousands before a point", "gemm", "Device 0 NVIDIA GB300\nGFlops:1,852,100.5 GFlops Time: 1\n", "gemm.tflops", "gpu=0", "1852.1005" },
+	{ "thousands by points", "gemm", "Device 0 NVIDIA GB300\nGFlops:1.852.100,5 GFlops Time: 1\n", "gemm.tflops", "gpu=0", "1852.1005" },
+	{ "half speed with a comma", "nvlink-status", "GPU 0: x\n" LINKS17 "\t Link 17: 26,562 GB/s\n", "nvlink.active", "gpu=0", "!a link without a state" },
+	/* terminals */
+	{ "character set sequence", "ibstat", "CA 'mlx5_0'\n\tPort 1:\n\t\tState: \033[32mActive\033(B\033[m\n\t\tLink layer: InfiniBand\n", "ib.state", "dev=mlx5_0", "Active" },
+	{ "title with its end", "ibstat", "CA 'mlx5_0'\n\tPort 1:\n\033]0;node 7\033\\\t\tState: Active\n\t\tLink layer: InfiniBand\n", "ib.state", "dev=mlx5_0", "Active" },
+	{ "title without an end", "ibstat", "CA 'mlx5_0'\n\tPort 1:\n\033]0;node 7\n\t\tState: Active\n\t\tLink layer: InfiniBand\n", "ib.state", "dev=mlx5_0", "Active" },
+	{ "colour without an end", "ibstat", "CA 'mlx5_0'\n\tPort 1:\033[3\n\t\tState: Active\n\t\tLink layer: InfiniBand\n", "ib.state", "dev=mlx5_0", "Active" },
+	/* no values */
+	{ "link without a state", "nvlink-status", "GPU 0: x\n" LINKS17 "\t Link 17: N/A\n", "nvlink.active", "gpu=0", "!a link without a state" },
+	{ "a link that is down beside one without a state", "nvlink-status", "GPU 0: x\n\t Link 0: <inactive>\n\t Link 1: N/A\nGPU 1: x\n" LINKS17 "\t Link 17: 53.125 GB/s\n", "nvlink.active", "gpu=0", "0" },
+	{ "GPU without links", "nvlink-status", "GPU 0: x\nGPU 1: x\n" LINKS17 "\t Link 17: 53.125 GB/s\n", "nvlink.active", "gpu=0", "!no links shown" },
+	{ "all links down", "nvlink-status", "GPU 0: x\n\tNVML: Unable to retrieve Nvlink information as all links are inActive\n", "nvlink.active", "gpu=0", "0" },
+	{ "text in brackets", "nvidia-smi-q", "Attached GPUs : 1\nGPU 00000008:06:00.0\n    GPU Recovery Action : [Not Found]\nGPU\n", "gpu.recovery", "gpu=0", "!no value" },
+	{ "ERR!", "nvidia-smi-q", "Attached GPUs : 1\nGPU 00000008:06:00.0\n    Remapped Rows\n        Pending : ERR!\nGPU\n", "gpu.remap.pending", "gpu=0", "!ERR!" },
+	/* InfiniBand devices */
+	{ "first port of two", "ibstat", "CA 'mlx5_0'\n\tFirmware version: 28.1\n\tPort 1:\n\t\tState: Down\n\t\tLink layer: InfiniBand\n\tPort 2:\n" PORT(""), "ib.state", "dev=mlx5_0", "Down" },
+	{ "second port of two", "ibstat", "CA 'mlx5_0'\n\tFirmware version: 28.1\n\tPort 1:\n\t\tState: Down\n\t\tLink layer: InfiniBand\n\tPort 2:\n" PORT(""), "ib.rate", "dev=mlx5_0,port=2", "800" },
+	{ "firmware of both ports", "ibstat", "CA 'mlx5_0'\n\tFirmware version: 28.1\n\tPort 1:\n" PORT("") "\tPort 2:\n" PORT(""), "ib.fw", "dev=mlx5_0,port=2", "28.1" },
+	{ "two ports of one device", "ibv-devinfo", "hca_id:\tmlx5_0\n\t\tport:\t1\n\t\t\tstate:\tPORT_DOWN (1)\n\t\t\tlink_layer:\tInfiniBand\n\t\tport:\t2\n\t\t\tstate:\tPORT_ACTIVE (4)\n\t\t\tlink_layer:\tInfiniBand\n", "ib.state", "dev=mlx5_0", "Down" },
+	{ "an Ethernet port beside", "ibstat", "CA 'mlx5_0'\n\tPort 1:\n" PORT("") "\tPort 2:\n\t\tState: Active\n\t\tLink layer: Ethernet\n", "ib.ports", "", "1" },
+	{ "management device", "ibstat", "CA 'mlx5_0'\n\tPort 1:\n" PORT("") "CA 'smi1'\n\tPort 1:\n" PORT("") "\tPort 2:\n" PORT(""), "ib.ports", "", "1" },
+	{ "rate of a port without link", "ibstat", "CA 'mlx5_0'\n\tPort 1:\n\t\tState: Down\n\t\tRate: 10\n\t\tLink layer: InfiniBand\n", "ib.rate", "dev=mlx5_0", "!the port is not active" },
+	{ "rows nobody knows", "ibstat", "CA 'mlx5_0'\n\tPlanes: 4\n\tPort 1:\n\t\tEffective speed: 850\n" PORT("\t\tPlane state: all up\n"), "ib.rate", "dev=mlx5_0", "800" },
+	{ "no answer of ibv_devinfo", "ibv-devinfo", "", "ib.ports", "", NULL },
+	{ "index of the first key", "ib-pkeys", "/sys/class/infiniband/a/ports/1/pkeys/0:0x7fff\n/sys/class/infiniband/a/ports/1/pkeys/10:0x8002\n/sys/class/infiniband/a/ports/1/pkeys/2:0x8001\n", "ib.pkey.index", "dev=a", "2" },
+	/* tables */
+	{ "columns in another order", "topo", "\tNIC0\tGPU1\tGPU0\nNIC0\tX\tSYS\tSYS\nGPU0\tSYS\tNV18\tX\nGPU1\tSYS\tX\tNV18\n", "topo.link", "gpu=0,peer=1", "NV18" },
+	{ "all GPUs in another order", "topo", "\tNIC0\tGPU1\tGPU0\nNIC0\tX\tSYS\tSYS\nGPU0\tSYS\tNV18\tX\nGPU1\tSYS\tX\tNV18\n", "topo.gpus", "", "2" },
+	{ "the node that answers", "imex-nodes-text", "Nodes:\nNode #0   - *10.0.0.1*      - READY                - Version: 580.88.01\n", "imex.node.host", "node=0", "10.0.0.1" },
+	{ "matrix in another order", "imex-nodes-text", "Nodes:\nNode #0 - a - READY\nNode #1 - b - READY\n Nodes From\\To 1 0\n 0 !V! C\n 1 C C\nDomain State: UP\n", "imex.link", "node=0,peer=1", "VERSION_MISMATCH" },
+	/* kernel log */
+	{ "slot slower than the card", "dmesg-xid", MLX5 "504.112 Gb/s available PCIe bandwidth, limited by 32.0 GT/s PCIe x16 link at 0010:02:00.0 (capable of 1008.092 Gb/s with 64.0 GT/s PCIe x16 link)\n", "mlx5.pcie_limited", "", "0" },
+	{ "lanes missing", "dmesg-xid", MLX5 "252.048 Gb/s available PCIe bandwidth, limited by 32.0 GT/s PCIe x8 link at 0010:02:00.0 (capable of 1008.092 Gb/s with 64.0 GT/s PCIe x16 link)\n", "mlx5.pcie_limited", "", "1" },
+	{ "card with eight lanes", "dmesg-xid", MLX5 "126.024 Gb/s available PCIe bandwidth, limited by 16.0 GT/s PCIe x8 link at 0010:02:00.0 (capable of 252.048 Gb/s with 32.0 GT/s PCIe x8 link)\n", "mlx5.pcie_limited", "", "0" },
+	{ "Ethernet port", "dmesg-xid", "[ 7001.3] mlx5_core 0006:01:00.0 enP6p1s0f0np0: Link down\n", "mlx5.link_down", "", "0" },
+	{ "InfiniBand port", "dmesg-xid", "[ 7001.3] mlx5_core 0010:03:00.0 ibP16p3s0: Link down\n", "mlx5.link_down", "", "1" },
+	/* perftest */
+	{ "gigabits", "ib-write-bw", BW("752.31", "0.011210"), "ibbw.gbps", "dev=mlx5_0", "752.31" },
+	{ "mebibytes", "ib-write-bw", BW("44840.00", "0.005605"), "ibbw.gbps", "dev=mlx5_0", "376.1451827" },
+	{ "both ways", "ib-write-bw", "                    RDMA_Write Bidirectional BW Test\n Dual-port       : OFF\t\tDevice         : mlx5_0\n #bytes #iterations BW peak[Gb/sec] BW average[Gb/sec] MsgRate[Mpps]\n 8388608 20000 0.00 752.1 0.011\n", "ibbw.gbps", "", "!a sum of both ways (-b)" },
+	{ "ended before its result", "ib-write-bw", " Dual-port       : OFF\t\tDevice         : mlx5_0\n", "ibbw.error", "", NULL },
+};
+
+static void shown(const struct rk_metric *x, char *text, size_t size)
+{
+	if (x->type == RK_METRIC_NUMBER)
+		snprintf(text, size, "%.10g", x->number);
+	else
+		snprintf(text, size, "%s%s", x->type == RK_METRIC_ABSENT ? "!" : "", x->text);
+}
+
+static void each_form_is_read_as_it_is_meant(void **state)
+{
+	(void)state;
+	for (size_t i = 0; i < RK_ARRAY_SIZE(rows); i++) {
+		RK_CLEANUP_ARENA struct rk_arena *arena = rk_arena_new();
+		const struct rk_evidence e = { rows[i].collector, rows[i].out, strlen(rows[i].out), "", 0, "0" };
+		struct rk_metrics m = { .arena = arena };
+		char got[256] = "";
+		rk_collector_find(e.collector)->parse(&e, &m);
+		const struct rk_metric *x = rk_metric_find(&m, rows[i].metric, rows[i].label);
+		if (x)
+			shown(x, got, sizeof(got));
+		if ((x != NULL) != (rows[i].want != NULL) || (x && strcmp(got, rows[i].want) != 0))
+			fail_msg("%s: %s{%s} is \"%s\", expected \"%s\"", rows[i].what, rows[i].metric, rows[i].label, x ? got : "not there", rows[i].want ? rows[i].want : "not there");
+	}
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = { cmocka_unit_test(each_form_is_read_as_it_is_meant) };
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
