@@ -96,17 +96,29 @@ static const char *wanted_partition(struct rk_judge *j, const char *cause, const
 	return nvlink && partition ? rk_arena_printf(j->arena, " in NVLink partition %d", partition) : "";
 }
 
-/* What to pull: "; cable r01-t03 rail 1 to leaf-2 port 7". Of a fault of one target only. */
-static const char *cable(const struct rk_judge *j, enum cause cause, const struct bucket *b)
-{
-	const struct rk_target *t = j->targets[b->targets[0]].target;
-	int rail = cause == IB_LINK && b->n == 1 ? rk_rail_of(j, b->targets[0], b->value) : -1;
+enum { CABLES_MAX = 4 };
 
-	if (rail < 0)
-		return "";
-	if (!t->expect.leaves[rail])
-		return rk_arena_printf(j->arena, "; cable of %s rail %d", t->tray ? t->tray : t->name, rail);
-	return rk_arena_printf(j->arena, "; cable %s rail %d to %s port %d", t->tray ? t->tray : t->name, rail, t->expect.leaves[rail], t->expect.leaf_ports[rail]);
+/* What to pull: "; cable r01-t03 rail 1 to leaf-2 port 7", for each port that the rule found bad. */
+static const char *cables(const struct rk_judge *j, const struct rk_rule *rule, enum cause cause, const struct bucket *b)
+{
+	struct rk_str text RK_CLEANUP_STR = RK_STR_INIT;
+	int n = 0;
+
+	for (size_t i = 0; cause == IB_LINK && i < b->n; i++) {
+		const struct rk_target *t = j->targets[b->targets[i]].target;
+		const char *tray = t->tray ? t->tray : t->name;
+		uint64_t parts = rk_outcome_of(j, (size_t)(rule - j->profile->rules), b->targets[i])->parts;
+		for (int rail = 0; rail < RK_RAILS_MAX && n < CABLES_MAX; rail++) {
+			if (!(parts & (uint64_t)1 << (RK_FIRST_RAIL + rail)))
+				continue;
+			if (t->expect.leaves[rail])
+				rk_str_addf(&text, "; cable %s rail %d to %s port %d", tray, rail, t->expect.leaves[rail], t->expect.leaf_ports[rail]);
+			else
+				rk_str_addf(&text, "; cable of %s rail %d", tray, rail);
+			n++;
+		}
+	}
+	return rk_arena_strdup(j->arena, rk_str_text(&text));
 }
 
 static void add(struct causes *c, const struct rk_rule *rule, enum cause cause, const struct bucket *b)
@@ -119,7 +131,7 @@ static void add(struct causes *c, const struct rk_rule *rule, enum cause cause, 
 	c->report->root_causes[c->report->n_root_causes++] =
 		rk_arena_printf(j->arena, "%s: %s%s: %s (found %s, expected %s)%s%s", causes[cause].words, where(j, b->targets, b->n),
 				wanted_partition(j, rule->cause, b), rule->message ? rule->message : rule->id, b->value ? b->value : "nothing",
-				b->expected ? b->expected : "otherwise", hint, cable(j, cause, b));
+				b->expected ? b->expected : "otherwise", hint, cables(j, rule, cause, b));
 }
 
 static void note(struct causes *c, size_t r, enum cause cause, size_t target)

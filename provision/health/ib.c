@@ -182,6 +182,7 @@ struct keys {
 	const char *device;
 	int rails, n;
 	size_t rows, most_rows; /* entries of the present table, of the longest one before it */
+	unsigned long last;     /* entry */
 	bool has_default, full_default, cut;
 	int first_index;    /* lowest of a full tenant key; -1 = none */
 };
@@ -220,6 +221,7 @@ static void keys_begin(struct keys *k, const char *label)
 static void key_word(struct keys *k, unsigned index, unsigned long word)
 {
 	k->rows++;
+	k->last = word;
 	if ((word & 0x7fff) == 0 || word > 0xffff || k->n++ > KEYS_MAX)
 		return;
 	if ((word & 0x7fff) == 0x7fff) {
@@ -304,7 +306,8 @@ void rk_parse_ib_pkeys(const struct rk_evidence *evidence, struct rk_metrics *re
 		if (!sysfs_key(&k, line, cut))
 			table_row(&k, rk_trim(line), cut);
 	}
-	k.cut |= k.rows < k.most_rows || (cut && !k.most_rows) || rk_probe_reason(evidence, ret->arena);
+	/* Keys come before empty entries in sysfs, where a short table that ends with one has told them. */
+	k.cut |= (k.rows < k.most_rows && (!k.device || k.last)) || (cut && !k.most_rows) || rk_probe_reason(evidence, ret->arena);
 	keys_end(&k);
 	if (k.rails && k.cut)
 		rk_metric_absent(ret, "ib.pkey.ports", "", "truncated");

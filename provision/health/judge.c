@@ -273,6 +273,20 @@ static int count_parts(uint64_t parts)
 	return __builtin_popcountll(parts);
 }
 
+/* How many GPUs the instances are about ("gpu=0,link=3"), or ports. */
+static size_t count_each(const struct rk_judge *j, const struct rk_rule *rule, size_t n)
+{
+	struct rk_map *gpus RK_CLEANUP_MAP = rk_map_new();
+
+	if (strcmp(rule->each, "gpus") != 0)
+		return n;
+	for (size_t i = 0; i < n; i++) {
+		const char *label = j->scratch[i].metric->label;
+		rk_map_set(gpus, rk_arena_strndup(j->arena, label, strcspn(label, ",")), 1);
+	}
+	return rk_map_count(gpus);
+}
+
 /* What all GPUs or rails should have has to be there for all of them, but for those that are lost. Returns the number of instances. */
 static size_t add_missing(struct rk_judge *j, const struct rk_rule *rule, const struct rk_target_metrics *t, uint64_t lost, size_t n)
 {
@@ -280,10 +294,13 @@ static size_t add_missing(struct rk_judge *j, const struct rk_rule *rule, const 
 	bool gpus = rule->each && strcmp(rule->each, "gpus") == 0;
 	int want = !rule->each ? 0 : (gpus ? e->gpus : e->rails) - count_parts(lost & (gpus ? RK_GPU_PARTS : RK_RAIL_PARTS));
 
-	if (want <= 0 || n >= (size_t)want || n == RK_INSTANCES_MAX)
+	if (want <= 0 || n == RK_INSTANCES_MAX)
+		return n;
+	size_t have = count_each(j, rule, n);
+	if (have >= (size_t)want)
 		return n;
 	struct rk_metric *missing = rk_arena_alloc(j->arena, sizeof(*missing));
-	*missing = (struct rk_metric){ rule->metric, "", RK_METRIC_ABSENT, 0, rk_arena_printf(j->arena, "of %zu %s only, of %d", n, rule->each, want) };
+	*missing = (struct rk_metric){ rule->metric, "", RK_METRIC_ABSENT, 0, rk_arena_printf(j->arena, "of %zu %s only, of %d", have, rule->each, want) };
 	j->scratch[n] = (struct rk_instance){ .metric = missing, .verdict = RK_V_UNKNOWN, .value = missing->text };
 	return n + 1;
 }

@@ -76,6 +76,8 @@ static const struct {
 	  { "{\"v\":[\"ok\"]}", "{\"v\":[\"soon\"]}", "{\"v\":[\"starting\"]}", "{\"v\":[\"bad\"]}" }, "pwuf" },
 	{ "texts that skip", "\"value\":\"ok\",\"skip_values\":[\"not run\"]", { "{\"v\":[\"not run\"]}", "{\"v\":[\"ok\",\"not run\"]}", "{\"v\":[\"bad\",\"not run\"]}" }, "spf" },
 	{ "each", "\"value\":1,\"each\":\"gpus\"", { "{\"v\":[1,1,1,1]}", "{\"v\":[1,1,1]}", "{\"v\":[1,2]}", "{\"v\":[1,1,1,1,1]}", "{}" }, "pufpu" },
+	{ "each GPU, by its links", "\"value\":1,\"each\":\"gpus\"", { "{\"v\":{\"gpu=0,l=0\":1,\"gpu=0,l=1\":1,\"gpu=1,l=0\":1,\"gpu=2,l=0\":1}}",
+	  "{\"v\":{\"gpu=0,l=0\":1,\"gpu=1,l=0\":1,\"gpu=2,l=0\":1,\"gpu=3,l=0\":1}}" }, "up" },
 	{ "each of what is not known", "\"value\":1,\"each\":\"rails\"", { "{\"v\":[1]}" }, "p" },
 	/* presence and counts */
 	{ "present", "\"compare\":\"present\"", { "{\"v\":[\"x\"]}", "{\"v\":[\"N/A\"]}", "{}" }, "puu" },
