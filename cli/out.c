@@ -174,7 +174,7 @@ void rk_out_note(struct rk_out *out, const char *format, ...)
 	va_start(ap, format);
 	char *text = rk_xvasprintf(format, ap);
 	va_end(ap);
-	rk_str_add(&out->notes, text);
+	rk_str_add_lines(&out->notes, text); /* it may hold words of hosts */
 	rk_str_addc(&out->notes, '\n');
 	free(text);
 }

@@ -20,18 +20,27 @@ static bool says_hint(const struct rk_err *err)
 	return said;
 }
 
+/* Words of hosts are in messages, and this goes to a terminal. */
+static void put(const char *head, const char *place, const char *text)
+{
+	struct rk_str safe RK_CLEANUP_STR = RK_STR_INIT;
+
+	rk_str_add_lines(&safe, text);
+	fprintf(stderr, "%s%s%s\n", head, place, rk_str_text(&safe));
+}
+
 void rk_print_error(const struct rk_err *err, const char *place, enum rk_format format)
 {
 	struct rk_str out RK_CLEANUP_STR = RK_STR_INIT;
 	const char *message = err->message ? err->message : "unknown error";
 
 	if (format != RK_FORMAT_JSON) {
-		fprintf(stderr, "racksh: %s%s\n", place, message);
+		put("racksh: ", place, message);
 		for (size_t i = 0; i < err->n_details; i++)
 			if (!ends_with(message, err->details[i]))
-				fprintf(stderr, "  %s\n", err->details[i]);
+				put("  ", "", err->details[i]);
 		if (err->hint && !says_hint(err))
-			fprintf(stderr, "hint: %s\n", err->hint);
+			put("hint: ", "", err->hint);
 		return;
 	}
 	struct rk_jw w;

@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include "inventory/base/clock.h"
+#include "inventory/base/str.h"
 
 enum { BAR = 24, WIDTH_LEAST = 60 };
 
@@ -61,11 +62,15 @@ static bool ends_well(const char *text)
 	return false;
 }
 
-void rk_progress_line(void *ctx, const char *text)
+void rk_progress_line(void *ctx, const char *said)
 {
 	struct rk_progress *p = ctx;
+	struct rk_str safe RK_CLEANUP_STR = RK_STR_INIT;
 	unsigned done, total;
 	int used = 0;
+
+	rk_str_add_lines(&safe, said); /* why a step failed may be in the words of a host */
+	const char *text = rk_str_text(&safe);
 
 	if (!p->bar) {
 		fprintf(p->to, "%s\n", text);

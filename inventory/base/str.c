@@ -126,6 +126,18 @@ void rk_str_add_escaped(struct rk_str *s, const char *bytes, size_t n)
 	}
 }
 
+void rk_str_add_lines(struct rk_str *s, const char *text)
+{
+	for (const char *end; *text; text = end) {
+		end = text + strcspn(text, "\n");
+		rk_str_add_escaped(s, text, (size_t)(end - text));
+		if (*end) {
+			rk_str_addc(s, '\n');
+			end++;
+		}
+	}
+}
+
 const char *rk_str_text(const struct rk_str *s)
 {
 	return s->text ? s->text : "";

@@ -17,6 +17,7 @@ void rk_str_addc(struct rk_str *s, char c);
 void rk_str_addf(struct rk_str *s, const char *format, ...) __attribute__((format(printf, 2, 3)));
 /* Bytes of a remote host, made safe for a terminal: control bytes and invalid UTF-8 become \xNN, newline \n, tab \t. */
 void rk_str_add_escaped(struct rk_str *s, const char *bytes, size_t n);
+void rk_str_add_lines(struct rk_str *s, const char *text); /* the same for text of several lines: they stay */
 const char *rk_str_text(const struct rk_str *s); /* never NULL; borrowed */
 char *rk_str_steal(struct rk_str *s);            /* never NULL; the caller frees */
 void rk_str_reset(struct rk_str *s);             /* length 0, keeps the memory */

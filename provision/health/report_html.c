@@ -13,7 +13,7 @@ static const char style[] =
 	"body{font:15px/1.5 system-ui,sans-serif;color:var(--fg);background:var(--bg);max-width:75rem;margin:2rem auto;padding:0 1rem}\n"
 	"h1{font-size:1.5rem;margin:0}h2{font-size:1.15rem;margin:2rem 0 .5rem;border-bottom:1px solid var(--line)}\n"
 	".dim{color:var(--dim)}table{border-collapse:collapse;width:100%}th,td{text-align:left;vertical-align:top;padding:.3rem .6rem;border-bottom:1px solid var(--line)}\n"
-	"td{overflow-wrap:anywhere}.where,.id{min-width:9rem}.badge{display:inline-block;padding:0 .6em;border-radius:1em;border:2px solid;font-weight:600}\n"
+	"td{overflow-wrap:anywhere}.where,.id{min-width:9rem}.verdict{min-width:5.5rem}.badge{display:inline-block;padding:0 .6em;border-radius:1em;border:2px solid;font-weight:600}\n"
 	".pass{color:var(--pass)}.warn{color:var(--warn)}.unknown,.skipped,.silenced{color:var(--unknown)}.fail{color:var(--fail)}\n"
 	".map{width:auto}.map td,.map th{text-align:center;padding:.15rem .35rem;border:1px solid var(--line);min-width:1.6rem}\n"
 	".map th:first-child{text-align:left}.map .fail{background:var(--fail);color:var(--bg);font-weight:700}\n"
@@ -186,7 +186,7 @@ static void check_row(struct rk_str *out, const struct rk_check *c, const char *
 	char count[32];
 
 	snprintf(count, sizeof(count), " (%zu)", c->n_targets);
-	rk_str_addf(out, "<tr><td class=\"%s\">%s%s</td><td class=\"where\">", c->verdict, silence ? "silenced " : "", silence ? c->silenced : c->verdict);
+	rk_str_addf(out, "<tr><td class=\"verdict %s\">%s%s</td><td class=\"where\">", c->verdict, silence ? "silenced " : "", silence ? c->silenced : c->verdict);
 	rk_report_markup(out, c->folded);
 	rk_str_add(out, count);
 	add_evidence(out, c, evidence);

@@ -76,6 +76,9 @@ static void remote_bytes_become_safe_for_a_terminal(void **state)
 	(void)state;
 	rk_str_add_escaped(&s, in, sizeof(in)); /* with its NUL */
 	assert_string_equal(rk_str_text(&s), "a\\x1b[2J\\x7f\\n\\t\xc3\xa4\\xc2\\x9b\\xff\\xed\\xa0\\x80\\x00");
+	rk_str_reset(&s);
+	rk_str_add_lines(&s, "\x1b\n\na\xe2\x80\xae\n");
+	assert_string_equal(rk_str_text(&s), "\\x1b\n\na\\xe2\\x80\\xae\n");
 }
 
 static void utf8_is_judged_by_the_standard(void **state)

@@ -80,7 +80,9 @@ static void a_report_is_of_the_whole_cluster_and_of_its_time(void **state)
 {
 	char *line RK_CLEANUP_FREE = rk_xasprintf(
 		"cd %s && sed s/lab-a/lab-b/ \"$OLDPWD\"/tests/examples/cluster-lab.json >b.json && mkdir old && "
-		"sed s/2026-11-02T03:04:05Z/2025-01-02T03:04:05Z/ \"$OLDPWD\"/tests/evidence/two-faults/manifest.json >old/manifest.json", folder);
+		"sed s/2026-11-02T03:04:05Z/2025-01-02T03:04:05Z/ \"$OLDPWD\"/tests/evidence/two-faults/manifest.json >old/manifest.json && mkdir -p hostile/x && "
+		"printf '{\"apiVersion\":\"racksh/v1\",\"kind\":\"Evidence\",\"targets\":{\"x\":{\"rack\":\"r\\\\u001b[31m\"},\"y\":{}}}' >hostile/manifest.json && "
+		"echo '{\"nodes\":{\"0\":{\"status\":\"\\u009b31mUP\",\"host\":\"x\"}}}' >hostile/x/imex-nodes.stdout && echo 0 >hostile/x/imex-nodes.status", folder);
 	char *made RK_CLEANUP_FREE = output_of((const char *const[]){ "sh", "-c", line, NULL }), *option RK_CLEANUP_FREE = rk_xasprintf("-D d=%s", folder);
 	static const struct {
 		const char *words, *told;
@@ -88,6 +90,8 @@ static void a_report_is_of_the_whole_cluster_and_of_its_time(void **state)
 		{ "cluster create $d/b.json; validate cluster lab-b --save $d/b; report cluster lab-a --evidence $d/b --format json", "holds answers of others: lab-b-[01-04]" },
 		{ "validate vm lab-a-[01-02] --save $d/part; report cluster lab-a --evidence $d/part --format json", "holds no answers of some VMs: lab-a-[03-04]" },
 		{ "validate cluster lab-a --save $d/a; report cluster lab-a --evidence $d/a --format json", "\"verdict\": \"pass\"" },
+		{ "validate replay $d/hostile", "\nr\\x1b[31m " },
+		{ "validate replay $d/hostile", "\\xc2\\x9b31mUP" },
 		{ "validate replay $d/old", "started  2025-01-02T03:04:05Z" },
 	};
 
