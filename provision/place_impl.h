@@ -88,6 +88,9 @@ struct rk_placer {
 	int *apart;              /* per rack: a cluster there with which this one shares no rack, or RK_NONE */
 	int *holder;             /* per rack: reservation of somebody else that ends last, or RK_NONE */
 	bool *mine;              /* per rack: reserved for the tenant */
+	struct rk_reserved {
+		int *racks; size_t n;
+	} *reserved;             /* per reservation: its racks, none when it has ended */
 	struct rk_verdict *verdicts; /* per rack */
 	struct rk_choice choice;
 	unsigned lift;
@@ -98,6 +101,8 @@ struct rk_placer {
 int rk_place_domain(const struct rk_profile *profile);
 /* Fills in verdicts and choice.seats by all rules but those lifted (place_rules.c). */
 void rk_placer_weigh(struct rk_placer *p);
+/* The same when nothing but cordons and reservations of these racks was lifted, or is no longer, since; clears the flags. */
+void rk_placer_weigh_again(struct rk_placer *p, bool *racks);
 /* Reservations into holder and mine; of the racks as they were weighed, the pool (place_reserve.c). */
 void rk_placer_reservations(struct rk_placer *p);
 void rk_placer_pool(struct rk_placer *p);
@@ -112,7 +117,7 @@ bool rk_placer_fits(struct rk_placer *p, int count, int segment);
 void rk_placer_explain(const struct rk_placer *p, bool feasible, struct rk_place_reason *reasons);
 void rk_placer_suggest(struct rk_placer *p, struct rk_placement *ret);
 /* The cordons (flags as lift_cordons), or reservations of others, that would have to go for it; the fewest, unless finding them would take too long:
- * then none that is not needed. NULL: that alone would not do (place_fewest.c). */
+ * then as few as were found. NULL: that alone would not do (place_fewest.c). */
 const bool *rk_placer_fewest_cordons(struct rk_placer *p);
 const bool *rk_placer_fewest_reservations(struct rk_placer *p);
 double rk_placer_kw(const struct rk_placer *p, int rack); /* of one VM of the size there */

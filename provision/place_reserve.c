@@ -27,21 +27,29 @@ static bool lifted(const struct rk_placer *p, size_t reservation)
 	return p->lift_reservations && p->lift_reservations[reservation];
 }
 
+static void read_reservations(struct rk_placer *p)
+{
+	const struct rk_site *site = p->site;
+
+	p->holder = rk_arena_array(p->arena, site->n_racks + 1, sizeof(*p->holder));
+	p->mine = rk_arena_array(p->arena, site->n_racks + 1, sizeof(*p->mine));
+	p->reserved = rk_arena_array(p->arena, site->n_reservations + 1, sizeof(*p->reserved));
+	for (size_t i = 0; i < site->n_reservations; i++)
+		if (rk_reservation_alive(site, &site->reservations[i]))
+			rk_reservation_racks(site, &site->reservations[i], p->arena, &p->reserved[i].racks, &p->reserved[i].n);
+}
+
 static void mark_racks(struct rk_placer *p)
 {
 	const struct rk_site *site = p->site;
 
 	for (size_t i = 0; i < site->n_reservations; i++) {
 		const struct rk_reservation *r = &site->reservations[i];
-		int *racks;
-		size_t n;
-		if (!rk_reservation_alive(site, r) || lifted(p, i))
-			continue;
-		rk_reservation_racks(site, r, p->arena, &racks, &n);
-		for (size_t k = 0; k < n; k++) {
-			int *holder = &p->holder[racks[k]];
+		const struct rk_reserved *reserved = &p->reserved[i];
+		for (size_t k = 0; k < reserved->n && !lifted(p, i); k++) {
+			int *holder = &p->holder[reserved->racks[k]];
 			if (r->tenant == p->tenant)
-				p->mine[racks[k]] = true;
+				p->mine[reserved->racks[k]] = true;
 			else if (*holder == RK_NONE || site->reservations[*holder].to_unix_ms < r->to_unix_ms)
 				*holder = (int)i;
 		}
@@ -86,8 +94,9 @@ void rk_placer_reservations(struct rk_placer *p)
 {
 	const struct rk_site *site = p->site;
 
-	p->holder = rk_arena_array(p->arena, site->n_racks + 1, sizeof(*p->holder));
-	p->mine = rk_arena_array(p->arena, site->n_racks + 1, sizeof(*p->mine));
+	if (!p->reserved)
+		read_reservations(p);
+	memset(p->mine, false, site->n_racks * sizeof(*p->mine));
 	for (size_t r = 0; r < site->n_racks; r++)
 		p->holder[r] = RK_NONE;
 	mark_racks(p);

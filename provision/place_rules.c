@@ -225,3 +225,14 @@ void rk_placer_weigh(struct rk_placer *p)
 	c->max_new = !limit || (p->lift & RK_LIFT_MAX_RACKS) ? RK_UNLIMITED : limit > held ? limit - held : 0;
 	c->fabric = p->n_keep ? rk_tray_fabric(p->site, p->keep[0]) : RK_NONE;
 }
+
+void rk_placer_weigh_again(struct rk_placer *p, bool *racks)
+{
+	rk_placer_reservations(p);
+	for (size_t r = 0; r < p->choice.n; r++) {
+		if (racks[r])
+			weigh(p, (int)r, &p->verdicts[r], &p->choice.seats[r]);
+		racks[r] = false;
+	}
+	rk_placer_pool(p);
+}

@@ -21,13 +21,25 @@ static bool fits_with(struct rk_placer *p, unsigned lift)
 	return rk_placer_fits(p, p->count, p->segment);
 }
 
-/* Would so many fit, in segments of at most so many? Smaller segments may have room in racks of smaller NVLink domains. */
+/* Are there racks that are refused for their NVLink domains by one of the segments alone? */
+static bool sees_other_racks(const struct rk_placer *p, int a, int b)
+{
+	for (size_t i = 0; i < p->site->n_profiles; i++) {
+		int domain = rk_place_domain(&p->site->profiles[i]);
+		if ((a > domain) != (b > domain))
+			return true;
+	}
+	return false;
+}
+
+/* Would so many fit, in segments of at most so many? */
 static bool fits_as(struct rk_placer *p, int count, int segment)
 {
-	if (p->spec_segment != segment) {
-		p->spec_segment = segment;
+	bool weigh = sees_other_racks(p, p->spec_segment, segment);
+
+	p->spec_segment = segment;
+	if (weigh)
 		rk_placer_weigh(p);
-	}
 	return rk_placer_fits(p, count, count < segment ? count : segment);
 }
 
