@@ -21,15 +21,14 @@ void rk_vm_row_on(const struct rk_site *site, int tray, struct rk_vm_row *ret)
 		ret->ports[h] = site->hcas[t->first_hca + h].port_guid;
 }
 
-/* One that a repair may have to give back is not free: its cluster may have had this one's name. */
-static int free_uuid(struct rk_world *world, const struct rk_layout *l, const struct rk_member *m, int generation, const char **ret, struct rk_err *err)
+int rk_free_uuid(struct rk_world *world, const char *cluster, const char *vm, int generation, struct rk_arena *arena, const char **ret, struct rk_err *err)
 {
 	bool held = true;
 	int rc = 0;
 
 	for (size_t nth = 0; !rc && held; nth++) {
-		*ret = rk_vm_new_uuid(l->arena, l->site, l->cluster, m->vm, generation, nth);
-		rc = rk_store_lease_held(world->store, rk_arena_printf(l->arena, "uuid:%s", *ret), &held, err);
+		*ret = rk_vm_new_uuid(arena, world->site, cluster, vm, generation, nth);
+		rc = rk_store_lease_held(world->store, rk_arena_printf(arena, "uuid:%s", *ret), &held, err);
 	}
 	return rc;
 }
@@ -45,7 +44,7 @@ int rk_reserve_vm(struct rk_world *world, const struct rk_layout *l, const struc
 	row.vm.number = m->number;
 	row.vm.generation = generation;
 	row.vm.address = m->address;
-	int rc = free_uuid(world, l, m, generation, &row.vm.uuid, err);
+	int rc = rk_free_uuid(world, l->cluster, m->vm, generation, l->arena, &row.vm.uuid, err);
 	if (!rc)
 		row.vm.mac = rk_vm_mac(l->arena, row.vm.uuid);
 	if (!rc && !m->address)

@@ -31,6 +31,8 @@ void rk_layout_of_cluster(const struct rk_site *site, const struct rk_cluster *c
 /* n new VMs on these trays, numbered from `first`, with free addresses (NULL when there is none). */
 const struct rk_member *rk_name_members(struct rk_world *world, const char *cluster, int first, const int *trays, size_t n, struct rk_arena *arena);
 const char *rk_next_address(struct rk_world *world, size_t *nth, struct rk_arena *arena); /* NULL: none is free */
+/* The UUID of a new VM, in the arena. One that a repair may have to give back is not free: its cluster may have had this one's name. */
+int rk_free_uuid(struct rk_world *world, const char *cluster, const char *vm, int generation, struct rk_arena *arena, const char **ret, struct rk_err *err);
 
 /* Step adders; deps as rk_plan_add; they return ids. tray NULL: where the store says. */
 int rk_add_vm_step(struct rk_plan *plan, const char *kind, const char *vm, const char *tray, const int *deps, size_t n_deps);

@@ -2,7 +2,7 @@
 #include <unistd.h>
 
 #include "inventory/base/map.h"
-#include "provision/cluster.h"
+#include "provision/cluster_impl.h"
 #include "provision/ssh.h"
 
 enum { SSH_PORT_USER = 2222, SSH_PORT = 22 };
@@ -33,15 +33,19 @@ struct job {
 	} *made;
 };
 
-static int subject_of_plan(const struct job *j, int tray, int number, size_t nth, struct subject *s, struct rk_err *err)
+/* As create would make it; nth: how many addresses were looked at. */
+static int subject_of_plan(const struct job *j, int tray, int number, size_t *nth, struct subject *s, struct rk_err *err)
 {
 	const struct rk_site *site = j->site;
 
 	*s = (struct subject){ .vm = rk_arena_printf(j->arena, "%s-%02d", j->spec->name, number), .tray = tray, .generation = 1,
 			       .ssh_port = rk_network_is_user(&site->network) ? SSH_PORT_USER : SSH_PORT, .pkey = (uint16_t)j->spec->infiniband.pkey };
-	s->uuid = rk_vm_new_uuid(j->arena, site, j->spec->name, s->vm, 1, 0);
+	int rc = rk_free_uuid(j->world, j->spec->name, s->vm, 1, j->arena, &s->uuid, err);
+	if (rc)
+		return rc;
 	s->mac = rk_vm_mac(j->arena, s->uuid);
-	return rk_store_free_address(site, nth, j->arena, &s->address, err);
+	s->address = rk_next_address(j->world, nth, j->arena);
+	return s->address ? 0 : rk_store_free_address(site, *nth - 1, j->arena, &s->address, err);
 }
 
 static void subject_of_vm(const struct rk_site *site, int vm, struct subject *s)
@@ -62,6 +66,7 @@ static void subject_of_vm(const struct rk_site *site, int vm, struct subject *s)
 static int subjects_placed(struct job *j, struct rk_err *err)
 {
 	struct rk_placement p;
+	size_t nth = 0;
 	int rc = rk_place(j->site, j->spec, j->size, NULL, 0, j->arena, &p, err);
 
 	if (rc)
@@ -75,7 +80,7 @@ static int subjects_placed(struct job *j, struct rk_err *err)
 	}
 	j->subjects = rk_arena_array(j->arena, j->n = p.n_trays, sizeof(*j->subjects));
 	for (size_t i = 0; !rc && i < p.n_trays; i++)
-		rc = subject_of_plan(j, p.trays[i], (int)i + 1, i, &j->subjects[i], err);
+		rc = subject_of_plan(j, p.trays[i], (int)i + 1, &nth, &j->subjects[i], err);
 	return rc;
 }
 
@@ -91,6 +96,7 @@ static void subjects_there(struct job *j, const struct rk_cluster *c)
 static int subject_on(struct job *j, const struct rk_cluster *c, const char *name, struct rk_err *err)
 {
 	int tray = rk_find_tray(j->site, name), vm = tray >= 0 ? j->site->trays[tray].vm : RK_NONE;
+	size_t nth = 0;
 
 	if (tray < 0) {
 		rk_err_set(err, RK_NOT_FOUND, "no tray \"%s\"", name);
@@ -102,7 +108,7 @@ static int subject_on(struct job *j, const struct rk_cluster *c, const char *nam
 		subject_of_vm(j->site, vm, j->subjects);
 		return 0;
 	}
-	return subject_of_plan(j, tray, c ? c->next_number : 1, 0, j->subjects, err);
+	return subject_of_plan(j, tray, c ? c->next_number : 1, &nth, j->subjects, err);
 }
 
 static int subjects(struct job *j, const char *tray, struct rk_err *err)

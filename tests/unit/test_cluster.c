@@ -87,9 +87,17 @@ static const char *between(struct fixture *f, const char *text, const char *befo
 	return rk_arena_strndup(f->arena, at + strlen(before), (size_t)(end - at) - strlen(before));
 }
 
+static bool seed_names(const struct rk_rendered *r, const char *address)
+{
+	for (size_t i = 0; i < r->n_seed; i++)
+		if (strstr(r->seed[i].text, address))
+			return true;
+	return false;
+}
+
 static void check_rendered(struct fixture *f, const char *name, int count)
 {
-	const struct rk_render request = { .spec = spec_of(f->arena, name, "t", count, 1, false) };
+	const struct rk_render request = { .spec = spec_of(f->arena, name, "t", count, 1, false), .seed = true };
 	struct rk_rendered *all;
 	size_t n;
 
@@ -103,6 +111,7 @@ static void check_rendered(struct fixture *f, const char *name, int count)
 		assert_string_equal(all[i].tray, tray_of(f, vm->name));
 		assert_string_equal(between(f, all[i].xml, "<uuid>", "</uuid>"), vm->uuid);
 		assert_string_equal(between(f, all[i].xml, "<mac address=\"", "\""), vm->mac);
+		assert_true(seed_names(&all[i], vm->address));
 	}
 }
 
@@ -116,6 +125,22 @@ static void a_rendering_shows_what_create_makes(void **state)
 	OK(rk_cluster_rename(&f->world, "a", "z", &op, err));
 	check_rendered(f, "a", 2);
 	assert_consistent(f);
+}
+
+/* A repair that waits for its confirmation may have to give back what its cluster had, also when that had this one's name. */
+static void a_rendering_keeps_off_what_a_waiting_repair_holds(void **state)
+{
+	struct fixture *f = *state;
+	const struct rk_render request = { .spec = spec_of(f->arena, "a", "t", 1, 1, false) };
+	struct rk_rendered *all;
+	const char *address;
+	size_t n;
+
+	OK(rk_cluster_render(&f->world, &request, f->arena, &all, &n, err));
+	OK(rk_store_free_address(f->world.site, 0, f->arena, &address, err));
+	OK(rk_store_lease_take(f->world.store, rk_arena_printf(f->arena, "uuid:%s", between(f, all[0].xml, "<uuid>", "</uuid>")), 1, "repair", err));
+	OK(rk_store_lease_take(f->world.store, rk_arena_printf(f->arena, "address:%s", address), 1, "repair", err));
+	check_rendered(f, "a", 3);
 }
 
 static void a_domain_left_from_an_earlier_vm_of_the_name_is_not_taken_for_the_new_one(void **state)
@@ -787,6 +812,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		WITH_TWIN(a_rendering_shows_what_create_makes),
+		WITH_TWIN(a_rendering_keeps_off_what_a_waiting_repair_holds),
 		WITH_TWIN(a_domain_left_from_an_earlier_vm_of_the_name_is_not_taken_for_the_new_one),
 		WITH_TWIN(a_disk_left_from_an_earlier_vm_of_the_name_is_not_booted_again),
 		WITH_TWIN(numbers_are_never_used_again),
