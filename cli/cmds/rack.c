@@ -4,18 +4,17 @@
 #include "cli/cmds/common.h"
 #include "inventory/base/map.h"
 #include "inventory/elevation.h"
+#include "provision/place.h"
 #include "provision/power.h"
 
 enum { FOLD_ABOVE = 24 }; /* rows that fit a small screen */
 
-static int count_state(const struct rk_site *site, const struct rk_rack *r, enum rk_tray_state a, enum rk_tray_state b)
+static int count_state(const struct rk_site *site, const struct rk_rack *r, enum rk_tray_state state)
 {
 	int n = 0;
 
-	for (int t = r->first_tray; t < r->first_tray + r->n_trays; t++) {
-		enum rk_tray_state state = rk_tray_state(site, t);
-		n += state == a || state == b;
-	}
+	for (int t = r->first_tray; t < r->first_tray + r->n_trays; t++)
+		n += rk_tray_state(site, t) == state;
 	return n;
 }
 
@@ -27,25 +26,26 @@ static const char *rack_state(const struct rk_site *site, const struct rk_rack *
 		return leaks >= RK_LEAK_ALARM_TRAYS ? "leak-alarm" : "leak";
 	if (r->cordon)
 		return "cordoned";
-	if (count_state(site, r, RK_TRAY_FAULTY, RK_TRAY_OFFLINE))
+	if (count_state(site, r, RK_TRAY_FAULTY) || count_state(site, r, RK_TRAY_OFFLINE))
 		return "degraded";
 	return "ok";
 }
 
-static void rack_row(struct rk_call *call, int index, const char *name)
+/* room: rk_capacity_rooms. */
+static void rack_row(struct rk_call *call, int index, const int *room, const char *name)
 {
 	const struct rk_site *site = call->world->site;
 	const struct rk_rack *r = &site->racks[index];
-	int free = count_state(site, r, RK_TRAY_FREE, RK_TRAY_SPARE), gpus = site->profiles[r->profile].gpus_per_tray;
+	int gpus = site->profiles[r->profile].gpus_per_tray;
 
 	rk_out_row(call->out);
 	rk_cell_text(call->out, "name", name);
 	rk_cell_text(call->out, "profile", site->profiles[r->profile].name);
 	rk_cell_number(call->out, "trays", r->n_trays);
-	rk_cell_number(call->out, "trays_free", free);
-	rk_cell_number(call->out, "trays_cordoned", count_state(site, r, RK_TRAY_CORDONED, RK_TRAY_CORDONED));
+	rk_cell_number(call->out, "trays_free", room[index]);
+	rk_cell_number(call->out, "trays_cordoned", count_state(site, r, RK_TRAY_CORDONED));
 	rk_cell_number(call->out, "gpus", r->n_trays * gpus);
-	rk_cell_number(call->out, "gpus_free", free * gpus);
+	rk_cell_number(call->out, "gpus_free", room[index] * gpus);
 	rk_cell_text(call->out, "nvlink_domain", r->cluster_uuid);
 	rk_cell_real(call->out, "power_kw_budget", r->power_kw);
 	rk_cell_real(call->out, "power_kw_committed", rk_power_committed(site, index));
@@ -54,17 +54,17 @@ static void rack_row(struct rk_call *call, int index, const char *name)
 }
 
 /* Everything that a row says of a rack, but its name. */
-static char *key_of(const struct rk_site *site, int rack)
+static char *key_of(const struct rk_site *site, int rack, const int *room)
 {
 	const struct rk_rack *r = &site->racks[rack];
 
-	return rk_xasprintf("%d %d %d %d %g %g %d %s", r->profile, r->n_trays, count_state(site, r, RK_TRAY_FREE, RK_TRAY_SPARE),
-			    count_state(site, r, RK_TRAY_CORDONED, RK_TRAY_CORDONED), r->power_kw, rk_power_committed(site, rack), rk_rack_leaks(site, rack),
+	return rk_xasprintf("%d %d %d %d %g %g %d %s", r->profile, r->n_trays, room[rack],
+			    count_state(site, r, RK_TRAY_CORDONED), r->power_kw, rk_power_committed(site, rack), rk_rack_leaks(site, rack),
 			    rack_state(site, r));
 }
 
 /* A site of many racks on one screen: those that are alike share a row. */
-static void list_folded(struct rk_call *call)
+static void list_folded(struct rk_call *call, const int *room)
 {
 	const struct rk_site *site = call->world->site;
 	struct rk_map *index RK_CLEANUP_MAP = rk_map_new();
@@ -72,7 +72,7 @@ static void list_folded(struct rk_call *call)
 	const char **names RK_CLEANUP_FREE = rk_xcalloc(site->n_racks, sizeof(*names));
 
 	for (size_t i = 0; i < site->n_racks; i++) {
-		char *key RK_CLEANUP_FREE = key_of(site, (int)i);
+		char *key RK_CLEANUP_FREE = key_of(site, (int)i, room);
 		group[i] = n;
 		n += rk_map_add(index, key, n, &group[i]);
 	}
@@ -83,7 +83,7 @@ static void list_folded(struct rk_call *call)
 				names[alike++] = site->racks[i].name;
 				first = i;
 			}
-		rack_row(call, (int)first, rk_nodeset_fold(call->arena, names, alike));
+		rack_row(call, (int)first, room, rk_nodeset_fold(call->arena, names, alike));
 	}
 	rk_out_note(call->out, "%zu racks; numbers are those of one rack; -v for a row each", site->n_racks);
 }
@@ -91,14 +91,15 @@ static void list_folded(struct rk_call *call)
 static int list(struct rk_call *call, struct rk_err *err)
 {
 	const struct rk_site *site = call->world->site;
+	const int *room = rk_capacity_rooms(site, call->arena);
 
 	(void)err;
 	if (site->n_racks > FOLD_ABOVE && !call->verbose && call->parsed->globals.format == RK_FORMAT_TABLE) {
-		list_folded(call);
+		list_folded(call, room);
 		return 0;
 	}
 	for (size_t i = 0; i < site->n_racks; i++)
-		rack_row(call, (int)i, site->racks[i].name);
+		rack_row(call, (int)i, room, site->racks[i].name);
 	return 0;
 }
 
@@ -107,7 +108,7 @@ static int show(struct rk_call *call, struct rk_err *err)
 	int rack, rc = rk_get_rack(call, rk_call_arg(call, "RACK"), &rack, err);
 
 	if (!rc)
-		rack_row(call, rack, call->world->site->racks[rack].name);
+		rack_row(call, rack, rk_capacity_rooms(call->world->site, call->arena), call->world->site->racks[rack].name);
 	return rc;
 }
 
@@ -155,11 +156,13 @@ static int cordon(struct rk_call *call, struct rk_err *err)
 	RK_COLUMNS({ "name", RK_COL_TEXT }, { "profile", RK_COL_TEXT }, { "trays", RK_COL_NUMBER }, { "trays_free", RK_COL_NUMBER },             \
 		   { "trays_cordoned", RK_COL_NUMBER }, { "gpus", RK_COL_NUMBER }, { "gpus_free", RK_COL_NUMBER }, { "nvlink_domain", RK_COL_TEXT, .wide = true }, \
 		   { "power_kw_budget", RK_COL_REAL }, { "power_kw_committed", RK_COL_REAL }, { "leaks", RK_COL_NUMBER, .wide = true }, { "state", RK_COL_TEXT })
+#define FREE "trays_free is what placement may give away now to VMs that take all of a tray, as site show counts it: trays that are healthy, empty, not cordoned, rail-complete " \
+	     "and at the versions expected, spares kept, no more than power and cooling allow, none under a leak alarm. tray list shows the state of each."
 #define RACK_ARG { .name = "RACK", .type = RK_ARG_RACK, .required = true, .help = "name of a rack" }
 
 static const struct rk_command rows[] = {
-	{ .noun = "rack", .verb = "list", .summary = "list the racks with what is free", .list = true, .columns = COLUMNS, .examples = RK_EXAMPLES("rack list", "rack list -o json"), .run = list },
-	{ .noun = "rack", .verb = "show", .summary = "show one rack", .args = RK_ARGS(RACK_ARG), .columns = COLUMNS, .examples = RK_EXAMPLES("rack show r01"), .run = show },
+	{ .noun = "rack", .verb = "list", .summary = "list the racks with what is free", .list = true, .columns = COLUMNS, .description = FREE, .examples = RK_EXAMPLES("rack list", "rack list -o json"), .run = list },
+	{ .noun = "rack", .verb = "show", .summary = "show one rack", .args = RK_ARGS(RACK_ARG), .columns = COLUMNS, .description = FREE, .examples = RK_EXAMPLES("rack show r01"), .run = show },
 	{ .noun = "rack", .verb = "elevation", .summary = "draw a rack, U by U, trays coloured by tenant and state", .args = RK_ARGS(RACK_ARG), .flags = RK_CMD_RAW, .examples = RK_EXAMPLES("rack elevation r01"), .run = elevation },
 	{ .noun = "rack", .verb = "cordon", .summary = "keep new VMs off a rack", .args = RK_ARGS(RACK_ARG), .flags = RK_CMD_CHANGES | RK_CMD_STAGES,
 	  .options = RK_ARGS({ .name = "reason", .type = RK_ARG_TEXT, .help = "why; shown wherever the rack is refused" }),

@@ -235,7 +235,8 @@ static const struct rk_command rows[] = {
 	  .description = "Stable and diff-able; importing it again changes nothing.", .examples = RK_EXAMPLES("site export"), .run = export },
 	{ .noun = "site", .verb = "show", .summary = "show what the store describes and what still fits",
 	  .description = "\"segments\" says how many clusters of 18, 16, 8 and 4 VMs in one NVLink domain can still be placed, \"segments_less_one_rack\" how many "
-			 "after losing whichever rack costs most. Spares, power and marks are honoured; \"trays_reserved\" are free but kept for somebody.",
+			 "after losing whichever rack costs most. \"trays_free\" is the sum of what rack list says: only what placement may give away now. \"trays_reserved\" of them "
+			 "are kept for somebody.",
 	  .examples = RK_EXAMPLES("site show"), .run = show,
 	  .columns = RK_COLUMNS({ "name", RK_COL_TEXT }, { "region", RK_COL_TEXT }, { "revision", RK_COL_NUMBER }, { "racks", RK_COL_NUMBER },
 				{ "trays", RK_COL_NUMBER }, { "gpus", RK_COL_NUMBER }, { "hcas", RK_COL_NUMBER }, { "tenants", RK_COL_NUMBER },
