@@ -274,8 +274,10 @@ static int nvl_apply(struct rk_world *world, struct rk_step *step, struct rk_err
 	return rc ? rc : move_in(world, step, nvl_seen, false, err);
 }
 
+/* The undo of a release. A GPU that was told to leave may be seen inside for a while yet: what is under way settles first, as in rk_nvl_take_apart. */
 static int nvl_again(struct rk_world *world, struct rk_step *step, struct rk_err *err)
 {
+	rk_clock_sleep_ms(world->env.clock, RK_NVL_SETTLE_MS);
 	int rc = make_partition(world, step, err);
 
 	return rc ? rc : move_in(world, step, nvl_seen, true, err);
@@ -364,8 +366,10 @@ static int join_apply(struct rk_world *world, struct rk_step *step, struct rk_er
 	return move_in(world, step, nvl_joined, false, err);
 }
 
+/* The undo of a leave; as nvl_again. */
 static int join_again(struct rk_world *world, struct rk_step *step, struct rk_err *err)
 {
+	rk_clock_sleep_ms(world->env.clock, RK_NVL_SETTLE_MS);
 	return move_in(world, step, nvl_joined, true, err);
 }
 

@@ -149,6 +149,23 @@ static void a_create_that_fails_leaves_no_partition_behind(void **state)
 	assert_int_equal(f->world.site->n_nvl_partitions, 0);
 }
 
+/* The switch said yes to the first GPU and did not answer for the second one: the first may be seen inside for a while yet. */
+static void a_gpu_that_was_told_to_leave_is_back_when_that_is_undone(void **state)
+{
+	struct fixture *f = *state;
+	int64_t op;
+
+	create(f, "a", "t", 3, false);
+	OK(rk_sim_fault_add(f->world.sim, "nvl.drop#2=hang", err));
+	assert_int_equal(rk_cluster_resize(&f->world, "a", 2, false, &op, NULL), RK_FAILED); /* nvl.leave */
+	assert_consistent(f);
+	OK(rk_cluster_resize(&f->world, "a", 2, false, &op, err));
+	rk_sim_fault_clear(f->world.sim);
+	OK(rk_sim_fault_add(f->world.sim, "nvl.drop#2=hang", err));
+	assert_int_equal(rk_cluster_resize(&f->world, "a", 1, false, &op, NULL), RK_FAILED); /* nvl.release */
+	assert_consistent(f);
+}
+
 /* Two clusters are planned with ids that the network then gives the other way round: each row ends up with what is on the network. */
 static void an_id_that_another_plan_has_is_exchanged(void **state)
 {
@@ -591,6 +608,8 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		WITH(the_id_that_the_network_gives_is_the_one_in_the_store, start_given),
 		WITH(a_create_that_fails_leaves_no_partition_behind, start_given),
+		WITH(a_gpu_that_was_told_to_leave_is_back_when_that_is_undone, start),
+		WITH(a_gpu_that_was_told_to_leave_is_back_when_that_is_undone, start_given),
 		WITH(an_id_that_another_plan_has_is_exchanged, start),
 		WITH(a_new_cluster_does_not_join_the_partition_of_a_renamed_one, start),
 		WITH(a_new_cluster_does_not_join_the_partition_of_a_renamed_one, start_given),
