@@ -137,13 +137,19 @@ static int begin_step(struct rk_run *r, int at, bool undo, struct rk_err *err)
 	return rc;
 }
 
+/* Asked to do one thing at a time it does, and so in an order that depends on nothing else. */
+static bool is_full(const struct rk_run *r)
+{
+	return r->world->jobs <= 1 && r->running + r->n_outbox > 0;
+}
+
 /* Everything that may go: no lane twice. */
 static int dispatch(struct rk_run *r, bool undo, struct rk_err *err)
 {
 	size_t kept = 0;
 	int rc = 0;
 
-	for (size_t i = r->n_ready; i-- > 0 && !rc;) {
+	for (size_t i = r->n_ready; i-- > 0 && !rc && !is_full(r);) {
 		int at = r->ready[i];
 		bool mine;
 		rc = take_lane(r, &r->nodes[at], &mine, err);
@@ -235,7 +241,8 @@ static int forward_result(struct rk_run *r, int at, struct rk_err *err)
 	if (node->rc && !rk_run_gives_up(r, node, false))
 		return failed_forward(r, node, err);
 	rc = node->rc ? give_up(r, node, false, err) : done(r, node, err);
-	for (size_t u = 0; !rc && u < node->n_users; u++)
+	/* The next one is the last of those that are ready: in the order of the plan. */
+	for (size_t u = node->n_users; !rc && u-- > 0;)
 		if (--r->nodes[node->users[u]].waiting == 0)
 			make_ready(r, (size_t)node->users[u]);
 	if (!rc && !node->final)

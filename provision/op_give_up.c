@@ -33,7 +33,7 @@ static int check(const struct rk_run *r, struct rk_err *err)
 	for (size_t i = 0; i < r->n; i++) {
 		if (concerns(&r->nodes[i], lane) && is_open(r, &r->nodes[i]))
 			return 0;
-		if (r->nodes[i].step.lane && r->nodes[i].step.kind->give_up && is_open(r, &r->nodes[i]))
+		if (!other && r->nodes[i].step.lane && r->nodes[i].step.kind->give_up && is_open(r, &r->nodes[i]))
 			other = r->nodes[i].step.lane;
 	}
 	rk_err_set(err, RK_INVALID, "operation %" PRId64 " has nothing left to do on \"%s\"", r->op, lane);

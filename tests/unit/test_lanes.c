@@ -334,13 +334,13 @@ static void a_rollback_that_waits_for_a_lane_can_be_interrupted_and_goes_on_back
 	open_world(&f, place->state, RACKS, TRAYS);
 	f.world.progress = take_lane_then_interrupt;
 	f.world.progress_ctx = &f;
-	OK(rk_sim_fault_add(f.world.sim, "ib.set#1=fail:no", err));
+	OK(rk_sim_fault_add(f.world.sim, "hv.start#1=fail:no", err));
 	assert_int_equal(rk_cluster_create(&f.world, spec_of(f.arena, "a", "t", 2, 1, false), &op, &why), RK_PARTIAL);
 	assert_string_equal(why.hint, "racksh op resume 1");
 	for (size_t i = 0; i < why.n_details; i++)
 		told |= strstr(why.details[i], "nvl.partition r1") && strstr(why.details[i], "undoing: it waits: \"nvlink:r1\" is held by tester@here");
 	assert_true(told);
-	assert_non_null(strstr(why.details[why.n_details - 1], "because of this: ib.partition"));
+	assert_non_null(strstr(why.details[why.n_details - 1], "because of this: vm.start"));
 	OK(rk_store_op_get(f.world.store, 1, f.arena, &row, err));
 	assert_string_equal(row.state, "resumable");
 	f.cancel = 0;

@@ -11,7 +11,7 @@
 /* Random commands of four actors with handles and snapshots of their own, some of them old, some calls failing; after each one the world must be
  * one that somebody could have wanted. RACKSH_MODEL=N runs N commands, RACKSH_SEED=S repeats a run. */
 
-enum { ACTORS = 4, RACKS = 3, TRAYS = 4, NAMES = 5, DEFAULT_RUNS = 2500, LOG = 24 };
+enum { ACTORS = 4, RACKS = 3, TRAYS = 4, NAMES = 5, DEFAULT_RUNS = 2500, SHORT_RUNS = 150, LOG = 24, FOREVER_MS = 86400000 };
 
 struct model {
 	struct fixture actors[ACTORS];
@@ -19,6 +19,7 @@ struct model {
 	uint64_t seed;
 	char log[LOG][330];
 	long commands, refused, failed, left, waiting, commits;
+	uint64_t trail;                   /* of what came out of every command, and of how many calls of drivers it took */
 };
 
 static uint32_t roll(struct model *m, uint32_t below)
@@ -283,7 +284,7 @@ static int put_together(struct model *m, struct fixture *f, const uint32_t *part
 			return rc;
 		for (size_t i = 0; !rc && i < n; i++) {
 			rc = rk_bundle_part(*ret, stageable[parts[i]].name, err);
-			f->world.confirm_ms = roll(m, 10) ? 0 : 3600000;
+			f->world.confirm_ms = roll(m, 10) ? 0 : FOREVER_MS;
 			rc = rc ? rc : stageable[parts[i]].fn(m, f, err);
 			rk_str_addf(words, "; %s", m->log[m->commands % LOG]);
 			rc = rc ? rc : rk_bundle_part_done(*ret, err);
@@ -366,8 +367,8 @@ static void plant_fault(struct model *m, struct fixture *f)
 	OK(rk_sim_fault_add(f->world.sim, fault, err));
 }
 
-/* The time to confirm is real time: what was to be confirmed within a millisecond never is, on a fast machine neither, or a run could not be
- * repeated. */
+/* The time to confirm is real time: what was to be confirmed within a millisecond never is, on a fast machine neither, and within a day always, or a run
+ * could not be repeated. */
 static void let_time_pass(void)
 {
 	int64_t began = rk_clock_unix_ms(NULL);
@@ -388,13 +389,14 @@ static void command(struct model *m)
 		pick -= commands[at].weight;
 	if (roll(m, 3))
 		OK(rk_world_refresh(&f->world, err));
-	f->world.confirm_ms = roll(m, 10) ? 0 : 1 + (int)roll(m, 2) * 3600000;
+	f->world.confirm_ms = roll(m, 10) ? 0 : 1 + (int)roll(m, 2) * FOREVER_MS;
 	plant_fault(m, f);
 	int rc = commands[at].fn(m, f, &why);
 	if (f->world.confirm_ms == 1)
 		let_time_pass();
 	if (rc)
 		snprintf(m->log[m->commands % LOG] + strlen(m->log[m->commands % LOG]), 170, ": %.150s", why.message ? why.message : "");
+	m->trail = m->trail * 31 + (uint64_t)rk_sim_calls(f->world.sim) * 7 + (uint64_t)(int64_t)rc;
 	rk_sim_fault_clear(f->world.sim);
 	if (rc == RK_BUG)
 		give_up(m, why.message);
@@ -554,13 +556,12 @@ static uint64_t number_of(const char *variable, uint64_t otherwise)
 	return v;
 }
 
-static void any_commands_of_four_actors_leave_a_world_that_makes_sense(void **state)
+/* The caller frees. */
+static struct model *run_of(uint64_t seed, long runs)
 {
 	struct model *m = rk_xcalloc(1, sizeof(*m));
-	long runs = (long)number_of("RACKSH_MODEL", DEFAULT_RUNS);
 
-	(void)state;
-	m->seed = number_of("RACKSH_SEED", 20261130);
+	m->seed = seed;
 	open_all(m);
 	for (; m->commands < runs; m->commands++) {
 		command(m);
@@ -572,16 +573,36 @@ static void any_commands_of_four_actors_leave_a_world_that_makes_sense(void **st
 		}
 	}
 	finish(m);
+	close_all(m);
+	return m;
+}
+
+static void any_commands_of_four_actors_leave_a_world_that_makes_sense(void **state)
+{
+	struct model *m = run_of(number_of("RACKSH_SEED", 20261130), (long)number_of("RACKSH_MODEL", DEFAULT_RUNS));
+
+	(void)state;
 	print_message("%ld commands of %d actors, %ld of them commits of several: %ld refused, %ld rolled back, %ld left unfinished, %ld checks while one awaited"
 		      " confirmation\n", m->commands, ACTORS, m->commits, m->refused, m->failed, m->left, m->waiting);
 	assert_true(m->failed > 0 && m->refused > 0 && m->commits > 0); /* all ways were walked */
-	close_all(m);
 	free(m);
+}
+
+/* However threads and clocks run. */
+static void a_seed_gives_the_same_run_again(void **state)
+{
+	struct model *first = run_of(7, SHORT_RUNS), *again = run_of(7, SHORT_RUNS);
+
+	(void)state;
+	assert_true(first->trail == again->trail);
+	assert_int_equal(first->refused, again->refused);
+	free(first);
+	free(again);
 }
 
 int main(void)
 {
-	const struct CMUnitTest tests[] = { cmocka_unit_test(any_commands_of_four_actors_leave_a_world_that_makes_sense) };
+	const struct CMUnitTest tests[] = { cmocka_unit_test(any_commands_of_four_actors_leave_a_world_that_makes_sense), cmocka_unit_test(a_seed_gives_the_same_run_again) };
 
 	keep_memory();
 	return cmocka_run_group_tests(tests, NULL, NULL);
