@@ -5,6 +5,13 @@
 
 struct rk_texts;
 
+/* For sh: prints the InfiniBand devices in rail order, which is the order of their PCI addresses. Names that udev gives sort otherwise (ibP2p3s0 behind
+ * ibP16p3s0), and `ibstat -l` lists Ethernet ports, too: it is asked only where sysfs tells nothing. */
+#define RK_IB_DEVICES                                                                                                                  \
+	"for i in /sys/class/infiniband/*; do [ -e \"$i/device\" ] || continue; grep -qs Ethernet \"$i/ports/1/link_layer\" && continue; "  \
+	"case ${i##*/} in smi*) continue ;; esac; a=$(readlink \"$i/device\"); echo \"${a##*/} ${i##*/}\"; done | sort | sed 's/.* //' | " \
+	"grep . || ibstat -l"
+
 enum { RK_COLLECT_MORE = 6 }; /* answers that are not from one shell on one target */
 
 /* What stands between the markers of a probe in what a host said; in the arena. False: not even begun. *ret_status: digits, or NULL when the end

@@ -1,5 +1,6 @@
 #include <string.h>
 
+#include "provision/health/collect.h"
 #include "provision/health/parse.h"
 
 /* Fixed texts for sh; nothing from outside gets in. The sysfs table needs neither tools nor root, so it comes first; each rail else. */
@@ -7,7 +8,7 @@
 	"if ls /sys/class/infiniband/*/ports/1/pkeys/0 >/dev/null 2>&1; then "                              \
 	"for l in /sys/class/infiniband/*/ports/1/link_layer; do d=${l%/link_layer}; "                       \
 	"grep -q InfiniBand \"$l\" && for k in \"$d\"/pkeys/*; do printf '%s:%s\\n' \"$k\" \"$(cat \"$k\")\"; done; done; true; " \
-	"else smp=0; for d in $(ibstat -l); do smpquery -C \"$d\" -P 1 -D pkeys 0 || smp=$?; done; "          \
+	"else smp=0; for d in $(" RK_IB_DEVICES "); do smpquery -C \"$d\" -P 1 -D pkeys 0 || smp=$?; done; "          \
 	"[ -n \"$(ibstat -l)\" ] && exit $smp; command -v ibstat >/dev/null || exit 127; fi"
 /* Functions of the class "InfiniBand controller", with their driver and IB device. */
 #define IB_DRIVER                                                                                         \
@@ -17,16 +18,16 @@
 	"printf '%s driver=%s ib=%s\n' \"${d##*/}\" \"${drv##*/}\" \"$ib\"; done; true"
 /* Who is at the other end of each cable, asked over that cable: the first hop of a directed route. The last half of GID 0 is the port's GUID. */
 #define IB_LEAF                                                                                           \
-	"command -v smpquery >/dev/null || exit 127; rc=0; for d in $(ibstat -l); do "                        \
+	"command -v smpquery >/dev/null || exit 127; rc=0; for d in $(" RK_IB_DEVICES "); do "                        \
 	"g=$(tr -d : </sys/class/infiniband/\"$d\"/ports/1/gids/0); printf '# dev %s 0x%s\n' \"$d\" \"${g#????????????????}\"; " \
 	"smpquery -C \"$d\" -P 1 -D nodedesc 0,1 || rc=$?; smpquery -C \"$d\" -P 1 -D nodeinfo 0,1 || rc=$?; done; exit $rc"
 /* Two samples: one says nothing about a cumulative counter. How long the host is up comes first: counters grow while links are trained. */
 #define COUNTERS                                                                                          \
 	"command -v perfquery >/dev/null || exit 127; rc=0; read -r up rest </proc/uptime && printf '# Host up for %s s\\n' \"${up%%.*}\"; for s in 1 2; do [ $s = 2 ] && sleep 2; "         \
-	"for d in $(ibstat -l); do perfquery -C \"$d\" -P 1 -x || rc=$?; done; done; exit $rc"
+	"for d in $(" RK_IB_DEVICES "); do perfquery -C \"$d\" -P 1 -x || rc=$?; done; done; exit $rc"
 #define MLXLINK                                                                                           \
 	"command -v mlxlink >/dev/null || exit 127; rc=0; "                                                 \
-	"for d in $(ibstat -l); do mlxlink -d \"$d\" -c -e --json || rc=$?; done; exit $rc"
+	"for d in $(" RK_IB_DEVICES "); do mlxlink -d \"$d\" -c -e --json || rc=$?; done; exit $rc"
 /* The device file of IMEX channel 0 is told as one more unit: without it imports fail although the domain is up. */
 #define SERVICES                                                                                          \
 	"systemctl show -p Id -p LoadState -p ActiveState -p SubState -p UnitFileState nvidia-imex nvidia-persistenced nvidia-dcgm " \

@@ -48,12 +48,12 @@ struct pairs {
 	struct side *best;       /* [target][rail] */
 };
 
-/* Size and queue pairs of the field notes. Devices are taken in the order in which the host lists them. server NULL: wait for a client; else be
+/* Size and queue pairs of the field notes. Devices are taken in rail order. server NULL: wait for a client; else be
  * one, and try again until the server is there. Only the client writes a report. */
 static const char *command(struct rk_arena *arena, int rail, const char *server)
 {
 	const char *tool = "ib_write_bw -d \"$d\" -p \"$port\" -s 8388608 -q 4 -x 0 -F --report_gbits";
-	const char *set = rk_arena_printf(arena, "command -v ib_write_bw >/dev/null || exit 127; rail=%d port=%d; d=$(ibstat -l | sed -n \"$((rail + 1))p\"); "
+	const char *set = rk_arena_printf(arena, "command -v ib_write_bw >/dev/null || exit 127; rail=%d port=%d; d=$({ " RK_IB_DEVICES "; } | sed -n \"$((rail + 1))p\"); "
 						 "[ -n \"$d\" ] || exit 127; ", rail, PORT + rail);
 
 	if (!server)

@@ -10,6 +10,7 @@
 #include <cmocka.h>
 
 #include "provision/health/collect.h"
+#include "provision/local.h"
 #include "tests/contract/twin.h"
 #include "tests/unit/remote.h"
 #include "tests/unit/sshd.h"
@@ -111,6 +112,40 @@ static void a_part_of_an_answer_is_told_from_all_of_it(void **state)
 		if (begun != (rows[i].out != NULL) || !rk_streq(out, rows[i].out) || !rk_streq(status, rows[i].status))
 			fail_msg("row %zu: \"%s\", status %s", i, out ? out : "not begun", status ? status : "none");
 		assert_int_equal(len, out ? strlen(out) : 0);
+	}
+}
+
+static char *text_with(const char *text, const char *from, const char *to)
+{
+	struct rk_str s = RK_STR_INIT;
+
+	for (const char *at; (at = strstr(text, from)) != NULL; text = at + strlen(from))
+		rk_str_addf(&s, "%.*s%s", (int)(at - text), text, to);
+	rk_str_add(&s, text);
+	return s.text;
+}
+
+/* Rails are told by their order, so it has to be the one of the tray, whatever names the host gave; the DPU's Ethernet port and a management device are none. */
+static void devices_are_asked_in_rail_order(void **state)
+{
+	static const char tree[] = "mkdir -p pci/0000:03:00.0 pci/0002:03:00.0 pci/0010:03:00.0 pci/0006:01:00.0; for d in ibp3s0=0000:03:00.0 ibP2p3s0=0002:03:00.0 "
+				   "ibP16p3s0=0010:03:00.0 roce0=0006:01:00.0 smi1=0000:03:00.0; do n=${d%%=*}; mkdir -p ib/$n/ports/1; "
+				   "ln -s ../../pci/${d#*=} ib/$n/device; case $n in roce*) echo Ethernet ;; *) echo InfiniBand ;; esac >ib/$n/ports/1/link_layer; done; ";
+	static const struct {
+		const char *make, *want;
+	} rows[] = { { tree, "ibp3s0\nibP2p3s0\nibP16p3s0\n" }, { "", "as ibstat says\n" } };
+
+	(void)state;
+	for (size_t i = 0; i < RK_ARRAY_SIZE(rows); i++) {
+		char dir[] = "/tmp/racksh-rails.XXXXXX";
+		struct rk_ssh_result got = { 0 };
+		assert_non_null(mkdtemp(dir));
+		char *here RK_CLEANUP_FREE = text_with(RK_IB_DEVICES, "/sys/class/infiniband", "ib");
+		char *script RK_CLEANUP_FREE = rk_xasprintf("cd %s; ibstat() { echo as ibstat says; }; export LC_ALL=C; %s %s; cd /; rm -rf %s", dir, rows[i].make, here, dir);
+		const char *argv[] = { "sh", "-c", script, NULL };
+		assert_int_equal(rk_local_run(argv, NULL, 0, 60000, NULL, &got, NULL), 0);
+		assert_string_equal(rk_str_text(&got.out), rows[i].want);
+		rk_ssh_result_clear(&got);
 	}
 }
 
@@ -301,6 +336,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(a_part_of_an_answer_is_told_from_all_of_it),
+		cmocka_unit_test(devices_are_asked_in_rail_order),
 		cmocka_unit_test(one_connection_per_host_runs_all_collectors),
 		cmocka_unit_test(cancel_ends_it_on_the_twin_too),
 		cmocka_unit_test(cancel_ends_it_at_once_with_a_reason_for_each),
