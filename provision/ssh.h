@@ -15,7 +15,7 @@ struct rk_ssh_target {
 	const char *user;                 /* NULL: the caller's */
 	const char *known_hosts;          /* files, separated by blanks; NULL: ~/.ssh/known_hosts and /etc/ssh/ssh_known_hosts */
 	const char *host_key;             /* pinned "ssh-ed25519 AAAA..."; when set known_hosts is not read */
-	const char *identity_file;        /* NULL: agent, then ~/.ssh/id_ed25519; FILE-cert.pub beside it is its certificate */
+	const char *identity_file;        /* NULL: agent, then ~/.ssh/id_ed25519; FILE-cert.pub beside it is its certificate, tried first */
 	const char *jump;                 /* hosts to go through, "user@host:port,..." from here on (at most RK_SSH_HOPS_MAX); NULL: none. Their keys come from known_hosts,
 					   * the user's from identity_file; names behind a jump host are resolved there, and no shell is needed on it */
 };

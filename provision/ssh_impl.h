@@ -1,5 +1,5 @@
 /* What the files of the SSH transport share: ssh.c opens and closes, ssh_connect.c finds the host, ssh_hostkey.c decides whom to trust,
- * ssh_certificate.c what certificates prove, ssh_auth.c logs in, ssh_jump.c goes through other hosts, ssh_gate.c lets a few at a time into each,
+ * ssh_certificate.c what certificates prove, ssh_auth.c and ssh_agent.c log in, ssh_jump.c goes through other hosts, ssh_gate.c lets a few at a time into each,
  * ssh_run.c runs commands, ssh_tied.c ends them. Sessions run non-blocking; every phase has its own deadline, because a daemon that hangs answers TCP
  * and nothing else. libssh's own configuration and known_hosts reading is off: what is trusted is decided here. */
 #pragma once
@@ -65,6 +65,10 @@ int rk_ssh_certificate_fetch(struct rk_ssh *ssh, struct rk_ssh_opening *open, st
 /* Asking only for key types that we know a key of, else a server with several keys shows one that we cannot judge. In the arena. */
 int rk_ssh_host_key_algorithms(struct rk_ssh *ssh, struct rk_ssh_opening *open, const char **ret, struct rk_err *err);
 int rk_ssh_check_host_key(struct rk_ssh *ssh, struct rk_ssh_opening *open, struct rk_err *err);
+/* A connection to the user's agent for libssh, which is cut at `until` and on cancel. RK_NOT_FOUND: no agent is there. Close it before the session. */
+struct rk_ssh_agent;
+int rk_ssh_agent_open(struct rk_ssh *ssh, int64_t until, struct rk_ssh_agent **ret, int *ret_fd, struct rk_err *err);
+bool rk_ssh_agent_close(struct rk_ssh_agent *agent); /* was it cut? */
 int rk_ssh_authenticate(struct rk_ssh *ssh, const struct rk_ssh_opening *open, struct rk_err *err);
 /* Waits for its turn to log in at the jump host of that name, at most until `until`: RK_UNREACHABLE or RK_CANCELLED then. Every enter that gives 0
  * needs its leave. */

@@ -5,6 +5,7 @@
 #include <stdint.h>
 #include <dirent.h>
 #include <pwd.h>
+#include <sys/un.h>
 
 #include <cmocka.h>
 
@@ -289,18 +290,70 @@ static void a_certificate_beside_the_key_is_used(void **state)
 	rk_ssh_close(ssh);
 }
 
-/* An agent that holds other keys and a certificate first, as people's agents do. */
-static void an_agent_logs_in(void **state)
+/* As ssh does: what is authorised is tried, whatever lies beside it. */
+static void a_certificate_that_is_no_good_leaves_the_key(void **state)
 {
+	const struct passwd *me = getpwuid(geteuid());
 	struct rk_ssh_target t = target();
 	struct rk_err err RK_CLEANUP_ERR = RK_ERR_INIT;
 	struct rk_ssh *ssh = NULL;
 
 	(void)state;
-	if (!server.up || access("/usr/bin/ssh-agent", X_OK) != 0 || access("/usr/bin/ssh-add", X_OK) != 0)
+	if (!server.up || !me || access("/usr/bin/ssh-keygen", X_OK) != 0)
 		skip();
-	char *at RK_CLEANUP_FREE = rk_xasprintf("%s/agent", server.dir), *guest RK_CLEANUP_FREE = rk_xasprintf("%s/guest", server.dir);
+	make_pair("late");
+	char *ca RK_CLEANUP_FREE = rk_xasprintf("%s/ca", server.dir), *late RK_CLEANUP_FREE = rk_xasprintf("%s/late", server.dir);
+	char *pub RK_CLEANUP_FREE = rk_xasprintf("%s.pub", late), *keys RK_CLEANUP_FREE = rk_xasprintf("%s/authorized", server.dir);
+	char *text RK_CLEANUP_FREE = NULL, *authorized RK_CLEANUP_FREE = NULL;
+	size_t len;
+	assert_int_equal(ran((const char *const[]){ "/usr/bin/ssh-keygen", "-q", "-s", ca, "-I", "test", "-n", me->pw_name, "-V", "20200101:20210101", pub, NULL }), 0);
+	t.identity_file = late;
+	open_fails(&t, NULL, "late-cert.pub, ");
+	assert_int_equal(rk_file_read(keys, 1 << 16, &authorized, &len, &err), 0);
+	assert_int_equal(rk_file_read(pub, 1 << 16, &text, &len, &err), 0);
+	char *both RK_CLEANUP_FREE = rk_xasprintf("%s\n%s", authorized, text);
+	write_file("authorized", both, 0600);
+	for (int i = 0; i < 2; i++) {
+		if (rk_ssh_open(&t, NULL, NULL, NULL, &ssh, &err))
+			fail_msg("%s", err.message);
+		rk_ssh_close(ssh);
+		write_file("late-cert.pub", "this is none\n", 0600);
+	}
+	write_file("authorized", authorized, 0600);
+	open_fails(&t, NULL, "late-cert.pub cannot be used");
+}
+
+static size_t open_descriptors(void)
+{
+	DIR *dir = opendir("/proc/self/fd");
+	size_t n = 0;
+
+	while (readdir(dir))
+		n++;
+	closedir(dir);
+	return n;
+}
+
+/* What SSH_AUTH_SOCK was before, to be put back. */
+static char *use_agent(const char *at)
+{
+	const char *was = getenv("SSH_AUTH_SOCK");
+	char *kept = was ? rk_xstrdup(was) : NULL;
+
+	setenv("SSH_AUTH_SOCK", at, 1);
+	return kept;
+}
+
+static void use_agent_again(char *kept)
+{
+	kept ? setenv("SSH_AUTH_SOCK", kept, 1) : unsetenv("SSH_AUTH_SOCK");
+	free(kept);
+}
+
+static pid_t start_agent(const char *at)
+{
 	pid_t agent = fork();
+
 	if (agent == 0) {
 		(void)!freopen("/dev/null", "w", stdout);
 		execl("/usr/bin/ssh-agent", "ssh-agent", "-D", "-a", at, (char *)NULL);
@@ -308,19 +361,103 @@ static void an_agent_logs_in(void **state)
 	}
 	for (int i = 0; i < 200 && access(at, F_OK) != 0; i++)
 		usleep(20000);
-	const char *was = getenv("SSH_AUTH_SOCK");
-	char *kept RK_CLEANUP_FREE = was ? rk_xstrdup(was) : NULL;
-	setenv("SSH_AUTH_SOCK", at, 1);
-	assert_int_equal(ran((const char *const[]){ "/usr/bin/ssh-add", "-q", guest, NULL }), 0);
-	assert_int_equal(ran((const char *const[]){ "/usr/bin/ssh-add", "-q", server.client_key, NULL }), 0);
+	return agent;
+}
+
+static int add_to_agent(const char *key)
+{
+	return ran((const char *const[]){ "/usr/bin/ssh-add", "-q", key, NULL });
+}
+
+/* An agent that holds other keys and a certificate first, as people's agents do; with more of them than the server lets try, that is told. */
+static void an_agent_logs_in(void **state)
+{
+	struct rk_ssh_target t = target();
+	struct rk_err err RK_CLEANUP_ERR = RK_ERR_INIT, many RK_CLEANUP_ERR = RK_ERR_INIT;
+	struct rk_ssh *ssh = NULL;
+
+	(void)state;
+	if (!server.up || access("/usr/bin/ssh-agent", X_OK) != 0 || access("/usr/bin/ssh-add", X_OK) != 0)
+		skip();
+	char *at RK_CLEANUP_FREE = rk_xasprintf("%s/agent", server.dir), *guest RK_CLEANUP_FREE = rk_xasprintf("%s/guest", server.dir);
+	pid_t agent = start_agent(at);
+	char *kept = use_agent(at);
+	size_t before = open_descriptors();
+	assert_int_equal(add_to_agent(guest), 0);
+	assert_int_equal(add_to_agent(server.client_key), 0);
 	t.identity_file = NULL;
 	int rc = rk_ssh_open(&t, NULL, NULL, NULL, &ssh, &err);
 	rk_ssh_close(ssh);
-	kept ? setenv("SSH_AUTH_SOCK", kept, 1) : unsetenv("SSH_AUTH_SOCK");
+	size_t after = open_descriptors();
+	assert_int_equal(ran((const char *const[]){ "/usr/bin/ssh-add", "-q", "-D", NULL }), 0);
+	for (int i = 0; i < 7; i++) {
+		char *name RK_CLEANUP_FREE = rk_xasprintf("more%d", i), *path RK_CLEANUP_FREE = rk_xasprintf("%s/%s", server.dir, name);
+		make_pair(name);
+		assert_int_equal(add_to_agent(path), 0);
+	}
+	int rc_many = rk_ssh_open(&t, NULL, NULL, NULL, &ssh, &many);
+	use_agent_again(kept);
 	kill(agent, SIGTERM);
 	waitpid(agent, NULL, 0);
 	if (rc)
 		fail_msg("%s", err.message);
+	assert_int_equal(after, before);
+	if (rc_many != RK_UNREACHABLE || !strstr(many.message, "Too many authentication failures") || !strstr(many.hint, "MaxAuthTries"))
+		fail_msg("%d: %s (%s)", rc_many, many.message, many.hint);
+}
+
+struct silent_agent {
+	int listener;
+	atomic_bool call_off;         /* whoever calls is to give up at once */
+	volatile int cancel;
+};
+
+static void *take_calls(void *arg)
+{
+	struct silent_agent *a = arg;
+	int fds[2] = { -1, -1 };
+
+	for (size_t i = 0; i < RK_ARRAY_SIZE(fds) && !a->cancel; i++) {
+		fds[i] = accept(a->listener, NULL, NULL);
+		a->cancel = a->call_off;
+	}
+	for (size_t i = 0; i < RK_ARRAY_SIZE(fds); i++) {
+		while (recv(fds[i], &(char){ 0 }, 1, 0) > 0)
+			;
+		close(fds[i]);
+	}
+	return NULL;
+}
+
+/* A forwarded agent whose connection is gone: it takes calls and never answers. */
+static void an_agent_that_is_silent_ends_at_its_limit_and_on_cancel(void **state)
+{
+	const struct rk_ssh_limits limits = { .auth_ms = 50 };
+	struct silent_agent agent = { .listener = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0) };
+	struct rk_ssh_target t = target();
+	struct sockaddr_un addr = { .sun_family = AF_UNIX };
+	struct rk_err err RK_CLEANUP_ERR = RK_ERR_INIT, cancelled RK_CLEANUP_ERR = RK_ERR_INIT;
+	struct rk_ssh *ssh = NULL;
+
+	(void)state;
+	if (!server.up)
+		skip();
+	snprintf(addr.sun_path, sizeof(addr.sun_path), "%s/silent", server.dir);
+	pthread_t thread;
+	assert_int_equal(bind(agent.listener, (struct sockaddr *)&addr, sizeof(addr)), 0);
+	assert_int_equal(listen(agent.listener, 5), 0);
+	assert_int_equal(pthread_create(&thread, NULL, take_calls, &agent), 0);
+	char *kept = use_agent(addr.sun_path);
+	t.identity_file = NULL;
+	int rc = rk_ssh_open(&t, &limits, NULL, NULL, &ssh, &err);
+	agent.call_off = true;
+	int rc_cancelled = rk_ssh_open(&t, NULL, NULL, &agent.cancel, &ssh, &cancelled);
+	use_agent_again(kept);
+	pthread_join(thread, NULL);
+	close(agent.listener);
+	if (rc != RK_UNREACHABLE || !strstr(err.message, "authentication: timed out"))
+		fail_msg("%d: %s", rc, err.message);
+	assert_int_equal(rc_cancelled, RK_CANCELLED);
 }
 
 static void a_wrong_user_key_names_the_phase(void **state)
@@ -366,17 +503,6 @@ static void a_server_that_never_speaks_ends_at_the_deadline(void **state)
 	server.silent = true;
 	open_fails(&t, &limits, "key exchange");
 	server.silent = false;
-}
-
-static size_t open_descriptors(void)
-{
-	DIR *dir = opendir("/proc/self/fd");
-	size_t n = 0;
-
-	while (readdir(dir))
-		n++;
-	closedir(dir);
-	return n;
 }
 
 static void sessions_leave_no_descriptor_behind(void **state)
@@ -450,7 +576,9 @@ int main(void)
 		cmocka_unit_test(a_key_of_an_old_kind_is_refused_by_name),
 		cmocka_unit_test(the_time_for_all_of_it_ends_a_session),
 		cmocka_unit_test(a_certificate_beside_the_key_is_used),
+		cmocka_unit_test(a_certificate_that_is_no_good_leaves_the_key),
 		cmocka_unit_test(an_agent_logs_in),
+		cmocka_unit_test(an_agent_that_is_silent_ends_at_its_limit_and_on_cancel),
 		cmocka_unit_test(a_wrong_user_key_names_the_phase),
 		cmocka_unit_test(a_port_without_a_server_names_the_phase),
 		cmocka_unit_test(a_server_that_never_speaks_ends_at_the_deadline),
