@@ -16,7 +16,7 @@ static bool gpu_line(const char *line, int *ret)
 	if (!rk_starts_with(line, "GPU "))
 		return false;
 	long n = strtol(line + 4, &end, 10);
-	if (end == line + 4 || *end != ':' || n < 0 || n >= GPUS_MAX)
+	if (end == line + 4 || *end != ':' || (end[1] && end[1] != ' ') || n < 0 || n >= GPUS_MAX)
 		return false;
 	*ret = (int)n;
 	return true;
@@ -78,10 +78,10 @@ static void status_gpu(struct rk_metrics *m, const struct gpu_links *g, const ch
 		rk_metric_number(m, "nvlink.min_gbs", label, g->min_gbs);
 }
 
-static void status_sums(struct rk_metrics *m, const struct rk_evidence *evidence, const struct gpu_links *gpus, int last)
+/* odd: why nobody knows how many GPUs there are, or NULL. */
+static void status_sums(struct rk_metrics *m, const struct rk_evidence *evidence, const struct gpu_links *gpus, int last, const char *odd)
 {
 	int max_rows = LINKS_FULL, n = 0;
-	bool truncated = false;
 
 	for (int i = 0; i < GPUS_MAX; i++) {
 		n += gpus[i].seen;
@@ -92,11 +92,11 @@ static void status_sums(struct rk_metrics *m, const struct rk_evidence *evidence
 			continue;
 		/* Links that are down have a row too, so a short list can only be the cut end of the report. */
 		bool cut = i == last && gpus[i].rows < max_rows && !gpus[i].all_down;
-		truncated |= cut;
+		odd = cut ? "truncated" : odd;
 		status_gpu(m, &gpus[i], rk_labelf(m, "gpu=%d", i), cut);
 	}
-	if (truncated)
-		rk_metric_absent(m, "nvlink.gpus", "", "truncated");
+	if (odd)
+		rk_metric_absent(m, "nvlink.gpus", "", odd);
 	else if (n)
 		rk_metric_count(m, evidence, "nvlink.gpus", n);
 }
@@ -106,6 +106,7 @@ void rk_parse_nvlink_status(const struct rk_evidence *evidence, struct rk_metric
 	char *at = rk_clean(ret->arena, evidence->out, evidence->out_len), *line, *value;
 	struct gpu_links gpus[GPUS_MAX] = { 0 };
 	int gpu = -1;
+	const char *odd = NULL;
 	bool cut = false;
 
 	while ((line = rk_next_line(&at, &cut)) != NULL) {
@@ -113,6 +114,10 @@ void rk_parse_nvlink_status(const struct rk_evidence *evidence, struct rk_metric
 		if (gpu_line(line, &gpu)) {
 			gpus[gpu].seen = true;
 			continue;
+		}
+		if (rk_starts_with(line, "GPU ") && !cut) {
+			odd = "a GPU without a number"; /* its links are nobody's */
+			gpu = -1;
 		}
 		if (strstr(line, "all links are inActive") && gpu >= 0)
 			gpus[gpu].all_down = true;
@@ -122,8 +127,8 @@ void rk_parse_nvlink_status(const struct rk_evidence *evidence, struct rk_metric
 		if (number >= 0)
 			status_link(ret, &gpus[gpu], gpu, number, value, cut);
 	}
-	status_sums(ret, evidence, gpus, gpu);
-	if (gpu < 0)
+	status_sums(ret, evidence, gpus, gpu, odd);
+	if (gpu < 0 && !odd)
 		rk_nvidia_smi_error(evidence, ret);
 }
 
@@ -189,9 +194,11 @@ void rk_parse_nvlink_errors(const struct rk_evidence *evidence, struct rk_metric
 
 	while ((line = rk_next_line(&at, &cut)) != NULL) {
 		line = rk_trim(line);
-		if (cut || gpu_line(line, &gpu) || gpu < 0)
+		if (cut || gpu_line(line, &gpu))
 			continue;
-		int number = link_line(line, &rest);
+		if (rk_starts_with(line, "GPU "))
+			gpu = -1;
+		int number = gpu < 0 ? -1 : link_line(line, &rest);
 		if (number < 0 || !rk_split_colon(rest, &key, &value))
 			continue;
 		link_begin(&e, gpu, number);
