@@ -36,26 +36,65 @@ static bool same_silence(const struct rk_check *a, const struct rk_check *b)
 	return !a->expected && !b->expected && a->silence == b->silence && strcmp(a->verdict, b->verdict) == 0 && strcmp(a->folded, b->folded) == 0 && rk_streq(a->value, b->value);
 }
 
+static bool same_finding(const struct rk_check *a, const struct rk_check *b)
+{
+	return strcmp(a->id, b->id) == 0 && strcmp(a->verdict, b->verdict) == 0 && a->silence == b->silence;
+}
+
+/* Of more rows of one check than can be read, the rest as one line: a measurement has another value on each target. Returns how many rows it stands for. */
+static size_t note_rest(struct rk_call *call, const struct rk_check *checks, size_t at, size_t n)
+{
+	enum { ROWS_MAX = 8 };
+	const char **names;
+	size_t first = at, end = at + 1, targets = 0, used = 0;
+
+	if (call->verbose)
+		return 0;
+	while (first && at - first < ROWS_MAX && same_finding(&checks[first - 1], &checks[at]))
+		first--;
+	while (end < n && same_finding(&checks[end], &checks[at]))
+		end++;
+	if (at - first + 1 < ROWS_MAX || end - at < 2)
+		return 0;
+	for (size_t i = at; i < end; i++)
+		targets += checks[i].n_targets;
+	names = rk_arena_array(call->arena, targets, sizeof(*names));
+	for (size_t i = at; i < end; i++) {
+		for (size_t t = 0; t < checks[i].n_targets; t++)
+			names[used++] = checks[i].targets[t];
+	}
+	rk_out_note(call->out, "%-8s %s (%zu): %s: %zu other values (-v lists them)", checks[at].silence ? "silenced" : checks[at].verdict,
+		    rk_nodeset_fold(call->arena, names, targets), targets, checks[at].id, end - at);
+	return end - at;
+}
+
+static void note_silenced(struct rk_call *call, const struct rk_check *c, const char *ids)
+{
+	rk_out_note(call->out, "silenced %s (%zu): %s: would %s: %s%s%s; %s", c->folded, c->n_targets, ids, c->silenced, c->value ? c->value : "-",
+		    c->expected ? ", expected " : "", c->expected ? c->expected : "", rk_report_silence_text(c, call->arena));
+}
+
 /* For people: what is not well, in full; what is well or was not run, only with -v. Returns how many checks the lines stand for. */
-static size_t note_checks(struct rk_call *call, const struct rk_check *checks, size_t n)
+static size_t note_checks(struct rk_call *call, const struct rk_check *checks, size_t at, size_t n)
 {
 	struct rk_str ids RK_CLEANUP_STR = RK_STR_INIT;
-	const struct rk_check *c = &checks[0];
+	const struct rk_check *c = &checks[at];
 	size_t same = 1;
 
 	rk_str_add(&ids, c->id);
-	for (; same < n && same_silence(c, &checks[same]); same++)
-		rk_str_addf(&ids, " %s", checks[same].id);
+	for (; at + same < n && same_silence(c, &c[same]); same++)
+		rk_str_addf(&ids, " %s", c[same].id);
 	if (is_well(c) && !call->verbose)
 		return same;
-	if (c->silence) {
-		rk_out_note(call->out, "silenced %s (%zu): %s: would %s: %s%s%s; %s", c->folded, c->n_targets, rk_str_text(&ids), c->silenced,
-			    c->value ? c->value : "-", c->expected ? ", expected " : "", c->expected ? c->expected : "", rk_report_silence_text(c, call->arena));
-		return same;
-	}
-	rk_out_note(call->out, "%-8s %s (%zu): %s: %s%s%s", c->verdict, c->folded, c->n_targets, rk_str_text(&ids), c->value ? c->value : "-",
-		    c->expected ? ", expected " : "", c->expected ? c->expected : "");
-	if (!is_well(c) && same == 1 && c->message)
+	size_t rest = same == 1 ? note_rest(call, checks, at, n) : 0;
+	if (!rest && c->silence)
+		note_silenced(call, c, rk_str_text(&ids));
+	else if (!rest)
+		rk_out_note(call->out, "%-8s %s (%zu): %s: %s%s%s", c->verdict, c->folded, c->n_targets, rk_str_text(&ids), c->value ? c->value : "-",
+			    c->expected ? ", expected " : "", c->expected ? c->expected : "");
+	same = rest ? rest : same;
+	bool last = at + same == n || !same_finding(c, &c[same]);
+	if (!is_well(c) && !c->silence && (same == 1 || rest) && last && c->message)
 		rk_out_note(call->out, "         wanted: %s%s%s", c->message, c->hint ? "; " : "", c->hint ? c->hint : "");
 	return same;
 }
@@ -97,7 +136,7 @@ static void print(struct rk_call *call, const struct rk_report *r)
 	for (size_t i = 0; i < r->n_root_causes; i++)
 		rk_out_note(out, "root cause %zu: %s", i + 1, r->root_causes[i]);
 	for (size_t i = 0; i < r->n_checks;)
-		i += note_checks(call, &r->checks[i], r->n_checks - i);
+		i += note_checks(call, r->checks, i, r->n_checks);
 	for (size_t i = 0; i < r->n_trends; i++)
 		rk_out_note(out, "trend: %s", rk_report_trend_text(&r->trends[i], call->arena));
 	note_count(call, r);

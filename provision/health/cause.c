@@ -64,6 +64,7 @@ struct causes {
 	struct rk_map *keys; /* "cluster/rack" -> index into domain */
 	unsigned *domain;    /* per domain */
 	size_t *domain_of;   /* per target */
+	size_t dropped;      /* causes beyond CAUSES_MAX */
 };
 
 struct bucket {
@@ -121,17 +122,22 @@ static const char *cables(const struct rk_judge *j, const struct rk_rule *rule, 
 	return rk_arena_strdup(j->arena, rk_str_text(&text));
 }
 
+static void name(struct causes *c, const char *text)
+{
+	if (c->report->n_root_causes == CAUSES_MAX)
+		c->dropped++;
+	else
+		c->report->root_causes[c->report->n_root_causes++] = text;
+}
+
 static void add(struct causes *c, const struct rk_rule *rule, enum cause cause, const struct bucket *b)
 {
 	struct rk_judge *j = c->j;
 	const char *hint = rule->hint ? rk_arena_printf(j->arena, "; %s", rule->hint) : "";
 
-	if (c->report->n_root_causes == CAUSES_MAX)
-		return;
-	c->report->root_causes[c->report->n_root_causes++] =
-		rk_arena_printf(j->arena, "%s: %s%s: %s (found %s, expected %s)%s%s", causes[cause].words, where(j, b->targets, b->n),
+	name(c, rk_arena_printf(j->arena, "%s: %s%s: %s (found %s, expected %s)%s%s", causes[cause].words, where(j, b->targets, b->n),
 				wanted_partition(j, rule->cause, b), rule->message ? rule->message : rule->id, b->value ? b->value : "nothing",
-				b->expected ? b->expected : "otherwise", hint, cables(j, rule, cause, b));
+				b->expected ? b->expected : "otherwise", hint, cables(j, rule, cause, b)));
 }
 
 static void note(struct causes *c, size_t r, enum cause cause, size_t target)
@@ -181,6 +187,23 @@ static bool failed(const struct causes *c, const struct rk_rule *rule, size_t r,
 	return o->applies && o->verdict == RK_V_FAIL && !explained(c, rule, cause, target, o->parts);
 }
 
+/* A measurement has another value on each target: those beyond the first ones are one cause. Returns how many are left. */
+static size_t join_values(struct rk_judge *j, struct bucket *items, size_t n)
+{
+	enum { VALUES_MAX = 8 };
+
+	if (n <= VALUES_MAX)
+		return n;
+	struct bucket *rest = &items[VALUES_MAX - 1];
+	for (size_t i = VALUES_MAX; i < n; i++) {
+		memcpy(rest->targets + rest->n, items[i].targets, items[i].n * sizeof(*rest->targets));
+		rest->n += items[i].n;
+		rest->expected = rk_streq(rest->expected, items[i].expected) ? rest->expected : NULL;
+	}
+	rest->value = rk_arena_printf(j->arena, "%zu other values", n - VALUES_MAX + 1);
+	return VALUES_MAX;
+}
+
 /* Failed targets of one rule, one root cause per value. */
 static void rule_causes(struct causes *c, size_t r, enum cause cause)
 {
@@ -205,6 +228,7 @@ static void rule_causes(struct causes *c, size_t r, enum cause cause)
 		}
 		buckets.items[at].targets[buckets.items[at].n++] = i;
 	}
+	buckets.n = join_values(j, buckets.items, buckets.n);
 	for (size_t i = 0; i < buckets.n; i++)
 		add(c, rule, cause, &buckets.items[i]);
 	free(buckets.items);
@@ -244,7 +268,6 @@ static int by_time(const void *a, const void *b)
 static void xid_causes(struct causes *c, size_t r, enum cause cause)
 {
 	struct rk_judge *j = c->j;
-	struct rk_report *ret = c->report;
 	struct xid *found = rk_xcalloc(j->n + 1, sizeof(*found));
 	size_t n = 0;
 
@@ -256,9 +279,9 @@ static void xid_causes(struct causes *c, size_t r, enum cause cause)
 		found[n++] = (struct xid){ i, echo && echo->number > 0, time && time->type == RK_METRIC_NUMBER ? time->number : 1e300, first->text };
 	}
 	qsort(found, n, sizeof(*found), by_time);
-	for (size_t i = 0; i < n && ret->n_root_causes < CAUSES_MAX && (i == 0 || !found[i].sympathetic); i++)
-		ret->root_causes[ret->n_root_causes++] = rk_arena_printf(j->arena, "%s: %s: %s%s", causes[cause].words, where(j, &found[i].target, 1),
-									 found[i].text, i == 0 && n > 1 ? ", the earliest" : "");
+	for (size_t i = 0; i < n && (i == 0 || !found[i].sympathetic); i++)
+		name(c, rk_arena_printf(j->arena, "%s: %s: %s%s", causes[cause].words, where(j, &found[i].target, 1), found[i].text,
+					i == 0 && n > 1 ? ", the earliest" : ""));
 	free(found);
 }
 
@@ -314,10 +337,9 @@ static void imex_node_causes(struct causes *c, size_t r, enum cause cause)
 		sick_nodes_of(j, i, &sick);
 		sick.targets[sick.n_targets++] = i;
 	}
-	for (size_t i = 0; i < sick.n && c->report->n_root_causes < CAUSES_MAX; i++)
-		c->report->root_causes[c->report->n_root_causes++] =
-			rk_arena_printf(j->arena, "%s: %s, as seen by %s; %s", causes[cause].words, sick.names[i], where(j, sick.targets, sick.n_targets),
-					rule->hint ? rule->hint : "look at nvidia-imex there");
+	for (size_t i = 0; i < sick.n; i++)
+		name(c, rk_arena_printf(j->arena, "%s: %s, as seen by %s; %s", causes[cause].words, sick.names[i], where(j, sick.targets, sick.n_targets),
+					rule->hint ? rule->hint : "look at nvidia-imex there"));
 }
 
 static void map_domains(struct causes *c)
@@ -381,12 +403,14 @@ void rk_judge_causes(struct rk_judge *j, struct rk_report *ret)
 {
 	struct rk_map *keys RK_CLEANUP_MAP = rk_map_new();
 	struct causes c = { j, ret, rk_arena_array(j->arena, j->n + 1, sizeof(unsigned)), rk_arena_array(j->arena, j->n + 1, sizeof(uint64_t[CAUSES])), keys,
-			    rk_arena_array(j->arena, j->n + 1, sizeof(unsigned)), rk_arena_array(j->arena, j->n + 1, sizeof(size_t)) };
+			    rk_arena_array(j->arena, j->n + 1, sizeof(unsigned)), rk_arena_array(j->arena, j->n + 1, sizeof(size_t)), 0 };
 
 	map_domains(&c);
-	ret->root_causes = rk_arena_array(j->arena, CAUSES_MAX, sizeof(*ret->root_causes));
+	ret->root_causes = rk_arena_array(j->arena, CAUSES_MAX + 1, sizeof(*ret->root_causes));
 	causes_of(&c, false);
 	causes_of(&c, true);
+	if (c.dropped)
+		ret->root_causes[ret->n_root_causes++] = rk_arena_printf(j->arena, "and %zu more: see the findings", c.dropped);
 }
 
 bool rk_cause_known(const char *name)

@@ -5,8 +5,9 @@
 #include <string.h>
 
 #include "inventory/base/clock.h"
+#include "inventory/base/map.h"
 
-enum { KEPT = 32, FINDINGS_MAX = 400, BAD_MAX = 200, FLAPS = 3, NOTES_MAX = 40 };
+enum { KEPT = 32, BAD_MAX = 200, FLAPS = 3, NOTES_MAX = 40 };
 
 static bool is_bad(const struct rk_check *c)
 {
@@ -19,42 +20,54 @@ static void text_key(struct rk_jw *w, const char *key, const char *value)
 	rk_jw_str(w, value);
 }
 
+/* The n rows of a check and verdict as one finding: a measurement has another value, and so a row, on each of a thousand targets. */
+static void add_finding(struct rk_jw *w, const struct rk_check *rows, size_t n, struct rk_arena *arena)
+{
+	const char **names;
+	size_t targets = 0, used = 0;
+
+	for (size_t i = 0; i < n; i++)
+		targets += rows[i].n_targets;
+	names = rk_arena_array(arena, targets + 1, sizeof(*names));
+	for (size_t i = 0; i < n; i++) {
+		for (size_t t = 0; t < rows[i].n_targets; t++)
+			names[used++] = rows[i].targets[t];
+	}
+	rk_jw_object(w);
+	text_key(w, "check", rows->id);
+	text_key(w, "verdict", rows->verdict);
+	text_key(w, "targets", n > 1 ? rk_nodeset_fold(arena, names, targets) : rows->folded);
+	rk_jw_key(w, "n");
+	rk_jw_u64(w, targets);
+	text_key(w, "value", n > 1 ? rk_arena_printf(arena, "%s, and %zu other values", rows->value ? rows->value : "-", n - 1) : rows->value);
+	rk_jw_end(w);
+}
+
 static void add_findings(struct rk_jw *w, const struct rk_report *r)
 {
-	size_t n = 0;
+	RK_CLEANUP_ARENA struct rk_arena *arena = rk_arena_new();
+	size_t n;
 
 	rk_jw_key(w, "findings");
 	rk_jw_array(w);
-	for (size_t i = 0; i < r->n_checks && n < FINDINGS_MAX; i++) {
-		const struct rk_check *c = &r->checks[i];
-		if (!is_bad(c))
-			continue;
-		n++;
-		rk_jw_object(w);
-		text_key(w, "check", c->id);
-		text_key(w, "verdict", c->verdict);
-		text_key(w, "targets", c->folded);
-		rk_jw_key(w, "n");
-		rk_jw_u64(w, c->n_targets);
-		text_key(w, "value", c->value);
-		rk_jw_end(w);
+	for (size_t i = 0; i < r->n_checks; i += n) {
+		const struct rk_check *rows = &r->checks[i];
+		for (n = 1; i + n < r->n_checks && strcmp(rows[n].id, rows->id) == 0 && strcmp(rows[n].verdict, rows->verdict) == 0; n++)
+			;
+		if (is_bad(rows))
+			add_finding(w, rows, n, arena);
 	}
 	rk_jw_end(w);
 }
 
-/* Everything a check did not pass on, whatever the verdict, as "check targets"; NULL when an earlier row has told that already. */
+/* Everything a check did not pass on from row `at` on, its first, whatever the verdict: "check targets". */
 static const char *bad_text(const struct rk_report *r, size_t at, struct rk_arena *arena)
 {
 	const char *id = r->checks[at].id, **names;
 	size_t n = 0;
 
-	for (size_t i = 0; i < r->n_checks; i++) {
-		if (!is_bad(&r->checks[i]) || strcmp(r->checks[i].id, id) != 0)
-			continue;
-		if (i < at)
-			return NULL;
-		n += r->checks[i].n_targets;
-	}
+	for (size_t i = at; i < r->n_checks; i++)
+		n += is_bad(&r->checks[i]) && strcmp(r->checks[i].id, id) == 0 ? r->checks[i].n_targets : 0;
 	names = rk_arena_array(arena, n + 1, sizeof(*names));
 	n = 0;
 	for (size_t i = at; i < r->n_checks; i++) {
@@ -70,6 +83,7 @@ static const char *bad_text(const struct rk_report *r, size_t at, struct rk_aren
 static void add_entry(struct rk_jw *w, const struct rk_report *r, const char *at)
 {
 	RK_CLEANUP_ARENA struct rk_arena *arena = rk_arena_new();
+	struct rk_map *told RK_CLEANUP_MAP = rk_map_new();
 	size_t n = 0;
 
 	rk_jw_object(w);
@@ -79,10 +93,9 @@ static void add_entry(struct rk_jw *w, const struct rk_report *r, const char *at
 	rk_jw_key(w, "bad");
 	rk_jw_array(w);
 	for (size_t i = 0; i < r->n_checks && n < BAD_MAX; i++) {
-		const char *text = is_bad(&r->checks[i]) ? bad_text(r, i, arena) : NULL;
-		if (!text)
+		if (!is_bad(&r->checks[i]) || !rk_map_add(told, r->checks[i].id, 1, NULL))
 			continue;
-		rk_jw_str(w, text);
+		rk_jw_str(w, bad_text(r, i, arena));
 		n++;
 	}
 	rk_jw_end(w);

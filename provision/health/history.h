@@ -1,5 +1,5 @@
 /* What the store keeps of a cluster's validations: the last one with its findings, and one line for each before it. JSON, as cluster show prints
- * it: {verdict, at, level, profile, targets, power_kw, findings:[{check, verdict, targets, n, value}], history:[{at, verdict, level, bad:[...]}]}, where bad is
+ * it: {verdict, at, level, profile, targets, power_kw, findings:[{check, verdict, targets, n, value}] (one for each check and verdict), history:[{at, verdict, level, bad:[...]}]}, where bad is
  * one text "CHECK TARGETS" for each check that was not well (fail, warn or unknown), with its targets folded. */
 #pragma once
 #include "inventory/base/nodeset.h"

@@ -98,6 +98,33 @@ static void passed_and_not_judged_are_counted_by_check(void **state)
 	assert_int_equal(not_judged, 1);
 }
 
+/* Each of many targets measures something else: that is one finding with all of them, and the numbers of an export are those of the verdict. */
+static void a_finding_of_many_values_is_kept_as_one(void **state)
+{
+	enum { N = 600 };
+	RK_CLEANUP_ARENA struct rk_arena *arena = rk_arena_new();
+	struct rk_str kept RK_CLEANUP_STR = RK_STR_INIT;
+	RK_CLEANUP_JSON struct rk_json *json = NULL;
+	struct rk_report wide = report;
+	double n;
+
+	(void)state;
+	wide.n_checks = N;
+	wide.checks = rk_arena_array(arena, N, sizeof(*wide.checks));
+	for (int i = 0; i < N; i++) {
+		const char **name = rk_arena_array(arena, 1, sizeof(*name));
+		name[0] = rk_arena_printf(arena, "a-%03d", i);
+		wide.checks[i] = (struct rk_check){ .id = "act.gemm", .verdict = "fail", .value = name[0], .targets = name, .n_targets = 1, .folded = name[0] };
+	}
+	rk_history_add(&wide, NULL, &kept);
+	assert_int_equal(rk_json_parse("kept", rk_str_text(&kept), kept.len, &json, NULL), 0);
+	const struct rk_jnode *findings = rk_jget(rk_json_root(json), "findings");
+	assert_int_equal(findings->n, 1);
+	assert_true(rk_jdouble(rk_jget(findings->child, "n"), &n) && (int)n == N);
+	assert_string_equal(rk_jstr(rk_jget(findings->child, "targets")), "a-[000-599]");
+	assert_string_equal(rk_jstr(rk_jget(findings->child, "value")), "a-000, and 599 other values");
+}
+
 /* "ev:1" would be a scheme of its own, and '#' the end of the path. */
 static void links_lead_into_any_folder(void **state)
 {
@@ -283,6 +310,7 @@ int main(void)
 		cmocka_unit_test(a_page_stands_alone_and_runs_nothing_that_hosts_say),
 		cmocka_unit_test(a_finding_links_to_the_answers_behind_it),
 		cmocka_unit_test(passed_and_not_judged_are_counted_by_check),
+		cmocka_unit_test(a_finding_of_many_values_is_kept_as_one),
 		cmocka_unit_test(links_lead_into_any_folder),
 		cmocka_unit_test(hidden_characters_are_shown),
 		cmocka_unit_test(junit_counts_each_target_once_per_check),

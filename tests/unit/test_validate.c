@@ -82,7 +82,9 @@ static void a_report_is_of_the_whole_cluster_and_of_its_time(void **state)
 		"cd %s && sed s/lab-a/lab-b/ \"$OLDPWD\"/tests/examples/cluster-lab.json >b.json && mkdir old && "
 		"sed s/2026-11-02T03:04:05Z/2025-01-02T03:04:05Z/ \"$OLDPWD\"/tests/evidence/two-faults/manifest.json >old/manifest.json && mkdir -p hostile/x && "
 		"printf '{\"apiVersion\":\"racksh/v1\",\"kind\":\"Evidence\",\"targets\":{\"x\":{\"rack\":\"r\\\\u001b[31m\"},\"y\":{}}}' >hostile/manifest.json && "
-		"echo '{\"nodes\":{\"0\":{\"status\":\"\\u009b31mUP\",\"host\":\"x\"}}}' >hostile/x/imex-nodes.stdout && echo 0 >hostile/x/imex-nodes.status", folder);
+		"echo '{\"nodes\":{\"0\":{\"status\":\"\\u009b31mUP\",\"host\":\"x\"}}}' >hostile/x/imex-nodes.stdout && echo 0 >hostile/x/imex-nodes.status && mkdir wide && for n in 01 02 03 04 05 06 07 08 09 10 11 12; do mkdir wide/w-$n; "
+		"echo '{\"results\":{\"throughput\":'1$n'}}' >wide/w-$n/llm-serve.stdout; echo 0 >wide/w-$n/llm-serve.status; echo '\"w-'$n'\":{},'; done >names && "
+		"{ echo '{\"apiVersion\":\"racksh/v1\",\"kind\":\"Evidence\",\"targets\":{'; cat names; echo '\"w-13\":{}}}'; } >wide/manifest.json", folder);
 	char *made RK_CLEANUP_FREE = output_of((const char *const[]){ "sh", "-c", line, NULL }), *option RK_CLEANUP_FREE = rk_xasprintf("-D d=%s", folder);
 	static const struct {
 		const char *words, *told;
@@ -92,6 +94,11 @@ static void a_report_is_of_the_whole_cluster_and_of_its_time(void **state)
 		{ "validate cluster lab-a --save $d/a; report cluster lab-a --evidence $d/a --format json", "\"verdict\": \"pass\"" },
 		{ "validate replay $d/hostile", "\nr\\x1b[31m " },
 		{ "validate replay $d/hostile", "\\xc2\\x9b31mUP" },
+		/* A measurement is another one on each of them: not a line for each. */
+		{ "validate replay $d/wide --level deep --profile tests/examples/profile-workload.json",
+		  "fail     w-[08-12] (5): site.tokens: 5 other values (-v lists them)\n         wanted: tokens per second" },
+		{ "validate replay $d/wide --level deep --profile tests/examples/profile-workload.json", "\nroot cause 8: check of the site: w-[08-12]: tokens per second of one tray (found 5 other values, " },
+		{ "-v validate replay $d/wide --level deep --profile tests/examples/profile-workload.json", "fail     w-09 (1): site.tokens: 109, expected >= 52000" },
 		{ "validate replay $d/old", "started  2025-01-02T03:04:05Z" },
 	};
 
