@@ -15,8 +15,8 @@
 
 enum { JOBS_DEFAULT = 64, HOST_NAME = 256 };
 
-/* Ctrl-C has to reach the operation that runs; a signal handler has no other way than an object of static life. */
-static volatile int interrupted;
+/* Ctrl-C has to reach the operation that runs; a signal handler has no other way than an object of static life. ending: not the command alone, all of it. */
+static volatile int interrupted, ending;
 
 static void on_interrupt(int signal)
 {
@@ -24,17 +24,43 @@ static void on_interrupt(int signal)
 	interrupted = 1;
 }
 
+static void on_end(int signal)
+{
+	(void)signal;
+	ending = interrupted = 1;
+}
+
 void rk_app_catch_interrupts(void)
 {
-	struct sigaction act = { .sa_handler = on_interrupt };
+	/* A second request to end is not asked to wait. */
+	static const struct {
+		int signal, flags;
+		void (*handler)(int signal);
+	} rows[] = { { SIGINT, 0, on_interrupt }, { SIGTERM, SA_RESETHAND, on_end }, { SIGHUP, SA_RESETHAND, on_end } };
 
-	interrupted = 0;
-	sigaction(SIGINT, &act, NULL);
+	rk_app_take_interrupt();
+	for (size_t i = 0; i < RK_ARRAY_SIZE(rows); i++) {
+		struct sigaction act = { .sa_handler = rows[i].handler, .sa_flags = rows[i].flags }, old;
+		/* nohup: the end of the terminal is not the end of the command. */
+		if (rows[i].signal == SIGHUP && sigaction(SIGHUP, NULL, &old) == 0 && old.sa_handler == SIG_IGN)
+			continue;
+		sigaction(rows[i].signal, &act, NULL);
+	}
 }
 
 bool rk_app_interrupted(void)
 {
 	return interrupted != 0;
+}
+
+bool rk_app_ending(void)
+{
+	return ending != 0;
+}
+
+void rk_app_take_interrupt(void)
+{
+	interrupted = ending;
 }
 
 /* ---- the world ------------------------------------------------------------------------------------------------------------------ */
@@ -313,9 +339,12 @@ static int sure(struct rk_call *call, struct rk_err *err)
 static void emit(struct rk_call *call)
 {
 	rk_out_finish(call->out);
-	rk_app_print(call->app, call->out, call->parsed);
+	(void)rk_app_print(call->app, call->out, call->parsed, NULL);
 	rk_out_clear(call->out);
 	rk_out_init(call->out, call->command);
+	/* Who watches ends when nobody reads on. */
+	if (rk_app_reader_left())
+		interrupted = 1;
 }
 
 /* Everybody who may read the store may read its audit: no password of an URI. */
@@ -536,8 +565,6 @@ int rk_app_run(struct rk_app *app, const struct rk_parsed *p, const char *place)
 		return show_help(app, p, place);
 	if (app->sealed && p->command->writes && !(p = rk_app_sealed(app, p, place, arena)))
 		return 0;
-	if (!(p->command->flags & RK_CMD_SHELL))
-		interrupted = 0;
 	rk_out_init(&out, p->command);
 	bool staged = app->stage.open && changes_something(p) && !(p->command->flags & RK_CMD_SHELL) && !p->globals.dry_run;
 	int rc = staged ? rk_stage_add(app, p, &err) : run_command(app, p, &out, &err);
@@ -545,10 +572,13 @@ int rk_app_run(struct rk_app *app, const struct rk_parsed *p, const char *place)
 	tell_empty(app, p, &out, rc, &err);
 	/* An error that came before the first row has no table. Changing commands are silent under -q; what was asked for (a dry run, too) is always printed. */
 	bool nothing = rc && !out.n_rows && !out.raw.len && !out.notes.len, silent = p->globals.quiet && !p->globals.dry_run && !rc;
-	if (!nothing && !(silent && (p->command->flags & RK_CMD_CHANGES)))
-		rk_app_print(app, &out, p);
+	RK_CLEANUP_ERR struct rk_err lost = RK_ERR_INIT;
+	int printed = !nothing && !(silent && (p->command->flags & RK_CMD_CHANGES)) ? rk_app_print(app, &out, p, &lost) : 0;
 	if (rc && err.message)
 		rk_print_error(&err, place, p->globals.format);
+	if (printed)
+		rk_print_error(&lost, place, p->globals.format);
 	keep_result(app, &out);
-	return rc;
+	/* A change that was made is not undone by that. */
+	return rc || changes_something(p) ? rc : printed;
 }

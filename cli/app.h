@@ -79,7 +79,10 @@ const char *const *rk_parsed_command(const struct rk_parsed *parsed, size_t *ret
 /* Runs a parsed command; prints result and errors. place: "FILE:LINE: " or "". Returns the class. */
 int rk_app_run(struct rk_app *app, const struct rk_parsed *parsed, const char *place);
 /* The result on standard output, through the pager on a terminal (cli/app_print.c). */
-void rk_app_print(const struct rk_app *app, const struct rk_out *out, const struct rk_parsed *parsed);
+/* RK_FAILED: not all of it could be written. A reader that has seen enough (`| head`) is no error. */
+int rk_app_print(const struct rk_app *app, const struct rk_out *out, const struct rk_parsed *parsed, struct rk_err *err);
+int rk_app_flush(struct rk_err *err);
+bool rk_app_reader_left(void); /* standard output is a pipe that nobody reads any more */
 /* After a command of its own that changed something in a twin that nobody keeps: says so on stderr. */
 void rk_app_tell_twin(const struct rk_parsed *parsed);
 /* Words of one command in the present context: parsed and run. defaults: what stood on the line around it. */
@@ -101,15 +104,19 @@ int rk_app_examine(struct rk_app *app, struct rk_arena *arena, const char **ret_
 /* Sets in app->world what every command needs beside the store. */
 void rk_app_prepare(struct rk_app *app);
 void rk_app_close(struct rk_app *app);
-/* Ctrl-C was pressed since the last command began. */
+/* Ctrl-C was pressed, or SIGTERM or SIGHUP came, and nobody has taken it yet. */
 bool rk_app_interrupted(void);
+/* It was SIGTERM or SIGHUP: nothing more is begun. */
+bool rk_app_ending(void);
+/* Ctrl-C was meant for what has just ended: what comes now runs. */
+void rk_app_take_interrupt(void);
 /* Writes into store that the call was made and what came of it, unless it changes nothing. Of the world's store nobody else has to. */
 void rk_call_audit(const struct rk_call *call, struct rk_store *store, int rc);
 /* Starts `racksh op resume OP --watch` on the same store, detached from terminal and session (cli/detach.c). ctx: the app. */
 int rk_app_detach(void *ctx, int64_t op, struct rk_err *err);
 /* That process' words, with every global option that says how the operation is carried out; ends with NULL. The array is in the arena. */
 const char *const *rk_app_watcher_words(const struct rk_app *app, int64_t op, struct rk_arena *arena);
-void rk_app_catch_interrupts(void); /* from now on, and none came yet */
+void rk_app_catch_interrupts(void); /* from now on; those that came are taken */
 /* Prints an error to stderr as the format wants. */
 void rk_print_error(const struct rk_err *err, const char *place, enum rk_format format);
 /* Is the command refused, or does somebody have to say yes first? what: shown in the question. */

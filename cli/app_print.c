@@ -1,5 +1,8 @@
+#include <errno.h>
 #include <langinfo.h>
+#include <poll.h>
 #include <stdio.h>
+#include <stdio_ext.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/ioctl.h>
@@ -62,7 +65,29 @@ static void write_result(const struct rk_out *out, const struct rk_parsed *p, FI
 		rk_out_lines(out, to);
 }
 
-void rk_app_print(const struct rk_app *app, const struct rk_out *out, const struct rk_parsed *p)
+bool rk_app_reader_left(void)
+{
+	struct pollfd p = { STDOUT_FILENO, 0, 0 };
+
+	return poll(&p, 1, 0) == 1 && p.revents & POLLERR;
+}
+
+int rk_app_flush(struct rk_err *err)
+{
+	int failed = fflush(stdout), code = errno;
+
+	if (!failed && !ferror(stdout))
+		return 0;
+	__fpurge(stdout);
+	clearerr(stdout);
+	if (rk_app_reader_left())
+		return 0;
+	rk_err_set(err, RK_FAILED, "the output could not be written%s%s", failed ? ": " : "", failed ? strerror(code) : "");
+	rk_err_hint(err, "what the command did is done; its result is cut");
+	return RK_FAILED;
+}
+
+int rk_app_print(const struct rk_app *app, const struct rk_out *out, const struct rk_parsed *p, struct rk_err *err)
 {
 	char *text = NULL;
 	size_t n = 0;
@@ -74,5 +99,5 @@ void rk_app_print(const struct rk_app *app, const struct rk_out *out, const stru
 		rk_page(text, n, rk_vars_get(&app->lexicon.vars, "pager"));
 	}
 	free(text);
-	fflush(stdout);
+	return rk_app_flush(err);
 }

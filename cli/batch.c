@@ -226,7 +226,8 @@ static void run_on_error(struct rk_app *app)
 {
 	char *text RK_CLEANUP_FREE = rk_steal(&app->on_error);
 
-	/* Taken away first: an error in it must not run it again. */
+	/* Taken away first: an error in it must not run it again. Ctrl-C was for the line that failed. */
+	rk_app_take_interrupt();
 	rk_app_batch(app, "on-error", text, true);
 }
 
@@ -271,6 +272,17 @@ static size_t result_to_renew(const struct batch *b)
 	return at > 0 && !(result_of(b, &b->parsed[at - 1])->flags & RK_CMD_CHANGES) ? at - 1 : b->lines.n;
 }
 
+/* Ctrl-C in a line that did not look, or had ended: those behind it are not begun. */
+static int cancelled_before(const struct batch *b, size_t i)
+{
+	RK_CLEANUP_ERR struct rk_err err = RK_ERR_INIT;
+	char *place RK_CLEANUP_FREE = place_of(b, &b->lines.items[i]);
+
+	rk_err_set(&err, RK_CANCELLED, "cancelled before this line");
+	rk_print_error(&err, place, b->app->globals.format);
+	return RK_CANCELLED;
+}
+
 /* Runs to the end or the first error; *ret_failed: the line, or the count when all went well. */
 static int run_all(struct batch *b, size_t *ret_failed)
 {
@@ -281,13 +293,13 @@ static int run_all(struct batch *b, size_t *ret_failed)
 	for (size_t i = 0; i < b->lines.n && !app->quit; i++) {
 		if (i < b->skip && i != b->again && !prepares(&b->parsed[i]))
 			continue;
-		int rc = run_line(b, i);
+		int rc = rk_app_interrupted() ? cancelled_before(b, i) : run_line(b, i);
 		if (!rc)
 			continue;
 		if (!first)
 			*ret_failed = i;
 		first = first ? first : rc;
-		if (app->on_error && b->shown)
+		if (app->on_error && b->shown && !rk_app_ending())
 			run_on_error(app);
 		if (!app->globals.keep_going || rc == RK_CANCELLED)
 			break;

@@ -102,5 +102,7 @@ int main(int argc, char **argv)
 		rc = rk_app_shell(&app);
 	}
 	rk_app_close(&app);
+	if (!rc && (rc = rk_app_flush(&err)) != 0)
+		rk_print_error(&err, "", parsed.globals.format);
 	return rk_class_exit(rc);
 }

@@ -407,7 +407,7 @@ static void set_up_readline(void)
 
 static void loop(struct rk_app *app, const char *history)
 {
-	while (!app->quit) {
+	while (!app->quit && !rk_app_ending()) {
 		rk_app_catch_interrupts();
 		rk_notices_poll(shell.notices, &app->world, NULL);
 		shell.broken = false;
@@ -419,6 +419,8 @@ static void loop(struct rk_app *app, const char *history)
 		}
 		if (shell.broken && shell.searching)
 			printf("\n");
+		if (rk_app_ending())
+			break;
 		if (shell.broken)
 			continue;
 		remember(line, history);
@@ -443,5 +445,5 @@ int rk_app_shell(struct rk_app *app)
 	loop(app, history);
 	rk_notices_free(shell.notices);
 	rk_candidates_free(&shell.found);
-	return 0;
+	return rk_app_ending() ? RK_CANCELLED : 0;
 }

@@ -5,7 +5,6 @@
 #include <math.h>
 #include <poll.h>
 #include <signal.h>
-#include <spawn.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/wait.h>
@@ -13,6 +12,7 @@
 
 #include "inventory/base/clock.h"
 #include "inventory/base/json.h"
+#include "provision/local.h"
 #include "provision/rest.h"
 #include "provision/sim.h"
 
@@ -25,7 +25,6 @@ double rk_pue(double facility_kw, double it_kw)
 
 /* ---- a command ----------------------------------------------------------------------------------------------------------------------- */
 
-/* In a process group of its own, so that what it starts ends with it. */
 static int start(const char *command, int out, pid_t *ret)
 {
 	const char *argv[] = { "sh", "-c", command, NULL };
@@ -36,8 +35,7 @@ static int start(const char *command, int out, pid_t *ret)
 	posix_spawn_file_actions_addopen(&actions, 0, "/dev/null", O_RDONLY, 0);
 	posix_spawn_file_actions_adddup2(&actions, out, 1);
 	posix_spawn_file_actions_addopen(&actions, 2, "/dev/null", O_WRONLY, 0);
-	posix_spawnattr_init(&attr);
-	posix_spawnattr_setflags(&attr, POSIX_SPAWN_SETPGROUP);
+	rk_local_attr(&attr);
 	int rc = posix_spawn(ret, "/bin/sh", &actions, &attr, (char *const *)argv, environ);
 	posix_spawnattr_destroy(&attr);
 	posix_spawn_file_actions_destroy(&actions);

@@ -3,12 +3,12 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <signal.h>
-#include <spawn.h>
 #include <string.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include "inventory/base/json.h"
+#include "provision/local.h"
 
 enum { HOOK_MS = 30000, POLL_MS = 20 };
 
@@ -49,9 +49,7 @@ static int start(const char *command, char **env, pid_t *ret, struct rk_err *err
 	posix_spawn_file_actions_addopen(&files, STDIN_FILENO, "/dev/null", O_RDONLY, 0);
 	posix_spawn_file_actions_addopen(&files, STDOUT_FILENO, "/dev/null", O_WRONLY, 0);
 	posix_spawn_file_actions_addopen(&files, STDERR_FILENO, "/dev/null", O_WRONLY, 0);
-	/* A group of its own: what it started ends with it, and Ctrl-C is not meant for it. */
-	posix_spawnattr_init(&attr);
-	posix_spawnattr_setflags(&attr, POSIX_SPAWN_SETPGROUP);
+	rk_local_attr(&attr); /* Ctrl-C is not meant for it */
 	int code = posix_spawn(ret, "/bin/sh", &files, &attr, (char *const *)argv, env);
 	posix_spawnattr_destroy(&attr);
 	posix_spawn_file_actions_destroy(&files);

@@ -3,7 +3,6 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <signal.h>
-#include <spawn.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/wait.h>
@@ -35,6 +34,17 @@ static void read_all(int fd, struct rk_str *out, bool *ret_truncated)
 	}
 }
 
+void rk_local_attr(posix_spawnattr_t *attr)
+{
+	sigset_t defaults;
+
+	sigemptyset(&defaults);
+	sigaddset(&defaults, SIGPIPE);
+	posix_spawnattr_init(attr);
+	posix_spawnattr_setsigdefault(attr, &defaults);
+	posix_spawnattr_setflags(attr, POSIX_SPAWN_SETPGROUP | POSIX_SPAWN_SETSIGDEF);
+}
+
 static int start(const char *const *argv, const int *fds, pid_t *ret, struct rk_err *err)
 {
 	posix_spawn_file_actions_t files;
@@ -43,9 +53,7 @@ static int start(const char *const *argv, const int *fds, pid_t *ret, struct rk_
 	posix_spawn_file_actions_init(&files);
 	for (int i = 0; i < STREAMS; i++)
 		posix_spawn_file_actions_adddup2(&files, fds[i], i);
-	/* A group of its own: what it started ends with it. */
-	posix_spawnattr_init(&attr);
-	posix_spawnattr_setflags(&attr, POSIX_SPAWN_SETPGROUP);
+	rk_local_attr(&attr);
 	int code = posix_spawnp(ret, argv[0], &files, &attr, (char *const *)argv, environ);
 	posix_spawnattr_destroy(&attr);
 	posix_spawn_file_actions_destroy(&files);

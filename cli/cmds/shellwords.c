@@ -248,11 +248,15 @@ static int watch(struct rk_call *call, struct rk_err *err)
 		if (!call->quiet && !call->json)
 			watch_head(call, seconds);
 		rc = run_inner(call, err);
-		if (rc == RK_CANCELLED || rk_app_interrupted())
-			return 0;
-		if (i == times || !pause_for(seconds))
-			return i == times ? rc : 0;
+		bool stopped = rc == RK_CANCELLED || rk_app_interrupted() || rk_app_reader_left();
+		if (!stopped && i == times)
+			return rc;
+		if (stopped || !pause_for(seconds))
+			break;
 	}
+	/* Ctrl-C ends it as it should end; whoever ends racksh ends what comes behind, too. */
+	rk_app_take_interrupt();
+	return 0;
 }
 
 static int time_command(struct rk_call *call, struct rk_err *err)

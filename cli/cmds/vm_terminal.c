@@ -1,3 +1,4 @@
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -17,6 +18,7 @@ static int run_here(const char *const *argv)
 	fflush(NULL);
 	pid_t pid = fork();
 	if (pid == 0) {
+		signal(SIGPIPE, SIG_DFL);
 		execvp(argv[0], (char *const *)argv);
 		_exit(127);
 	}
