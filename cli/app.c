@@ -7,8 +7,10 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "cli/faults.h"
 #include "cli/stage.h"
 #include "inventory/base/clock.h"
+#include "inventory/base/map.h"
 #include "inventory/site_file.h"
 #include "provision/op.h"
 #include "provision/sim.h"
@@ -463,9 +465,12 @@ static int work(struct rk_call *call, bool changes, struct rk_err *err)
 		return rc;
 	app->world.progress = g->quiet || g->format == RK_FORMAT_JSON ? NULL : rk_progress_line;
 	app->world.progress_ctx = &app->progress;
+	struct rk_map *faulty RK_CLEANUP_MAP = rk_faulty_trays(app->world.site);
 	rk_progress_begin(&app->progress, stderr);
 	rc = run_handler(call, err);
 	rk_progress_end(&app->progress);
+	if (call->op && !call->dry_run)
+		rk_tell_new_faults(call, faulty);
 	rk_call_audit(call, app->world.store, rc);
 	return rc;
 }
