@@ -9,6 +9,7 @@
 #include "inventory/base/digest.h"
 #include "provision/host_cert.h"
 #include "provision/ssh_hello.h"
+#include "tests/unit/ssh_server.h"
 #include "tests/unit/sshd.h"
 
 #define KEYGEN "/usr/bin/ssh-keygen"
@@ -129,14 +130,19 @@ static int stop(void **state)
 
 /* --- servers --------------------------------------------------------------------------------------------------------------------------- */
 
-/* From the next connection on it is a host with this key, and a certificate for it or none. */
-static void show(struct sshd *s, const char *key, bool certificate)
+/* From the next connection on it is a host with this key, and a certificate for it or none; more: a further line of its configuration. */
+static void show_with(struct sshd *s, const char *key, bool certificate, const char *more)
 {
 	char *line RK_CLEANUP_FREE = certificate ? rk_xasprintf("HostCertificate %s/%s-cert.pub\n", home.dir, key) : rk_xstrdup("");
-	char *config RK_CLEANUP_FREE = rk_xasprintf("HostKey %s/%s\n%sAuthorizedKeysFile %s/authorized\nStrictModes no\nUsePAM no\nPidFile none\n", home.dir, key, line,
-						    home.dir);
+	char *config RK_CLEANUP_FREE = rk_xasprintf("HostKey %s/%s\n%sAuthorizedKeysFile %s/authorized\nStrictModes no\nUsePAM no\nPidFile none\n%s\n", home.dir, key,
+						    line, home.dir, more);
 
 	sshd_write(s, "config", config, 0600);
+}
+
+static void show(struct sshd *s, const char *key, bool certificate)
+{
+	show_with(s, key, certificate, "");
 }
 
 static void begin(struct sshd *s)
@@ -348,6 +354,78 @@ static void a_host_that_is_silent_ends_at_the_deadline(void **state)
 	assert_int_equal(open_limited(&s, "localhost", NULL, &limits, &err), RK_UNREACHABLE);
 	sshd_stop(&s);
 	assert_non_null(strstr(err.message, "key exchange: timed out"));
+}
+
+/* Each way to ask for it that there is; the last one is for servers in FIPS mode. */
+static void each_key_exchange_brings_a_certificate(void **state)
+{
+	static const char *const exchanges[] = { "curve25519-sha256", "curve25519-sha256@libssh.org", "ecdh-sha2-nistp256" };
+
+	(void)state;
+	for (size_t i = 0; i < RK_ARRAY_SIZE(exchanges); i++) {
+		char *line RK_CLEANUP_FREE = rk_xasprintf("KexAlgorithms %s", exchanges[i]);
+		struct sshd s = { 0 };
+		begin(&s);
+		sign("ed25519", "ca", GOOD);
+		show_with(&s, "ed25519", true, line);
+		know(&s, CA);
+		opens(&s);
+		sshd_stop(&s);
+	}
+}
+
+/* Whatever answers there instead of a host: it costs its own time and nobody is believed. */
+static const struct {
+	enum ssh_server_kind kind;
+	const char *word;
+} bad[] = {
+	{ SSH_GOOD, "offers no certificate" }, { SSH_NOT_LISTENING, "connect: Connection refused" }, { SSH_CLOSES, "key exchange: the host closed the connection" },
+	{ SSH_RESETS, "key exchange: " }, { SSH_SILENT, "key exchange: timed out" }, { SSH_BANNER_SPEW, "it says too much" }, { SSH_BANNER_DRIP, "key exchange: timed out" },
+	{ SSH_HALF_VERSION, "key exchange: timed out" }, { SSH_VERSION_ONLY, "key exchange: timed out" }, { SSH_OLD_VERSION, "does not speak version 2" },
+	{ SSH_GARBAGE, "key exchange: " }, { SSH_HTTP, "the host closed the connection" }, { SSH_HUGE_PACKET, "a packet of 2147483647 bytes" },
+	{ SSH_ZERO_PACKET, "a packet of 0 bytes" },
+};
+static struct {
+	struct ssh_servers all;
+	struct ssh_server servers[RK_ARRAY_SIZE(bad)];
+	char *known;
+	int rc[RK_ARRAY_SIZE(bad)];
+	struct rk_err err[RK_ARRAY_SIZE(bad)];
+} hostile;
+
+static void ask_hostile(void *ctx, size_t i)
+{
+	const struct rk_ssh_target t = { .host = "127.0.0.1", .port = hostile.servers[i].port, .known_hosts = hostile.known, .identity_file = home.client_key };
+	struct rk_ssh *ssh = NULL;
+
+	hostile.rc[i] = rk_ssh_open(&t, ctx, NULL, NULL, &ssh, &hostile.err[i]);
+	rk_ssh_close(ssh);
+}
+
+static void hostile_servers_cost_their_own_time(void **state)
+{
+	struct rk_ssh_limits limits = { .connect_ms = 3000 };
+	char *key RK_CLEANUP_FREE = NULL, *pub RK_CLEANUP_FREE = NULL, *other RK_CLEANUP_FREE = NULL, *other_pub RK_CLEANUP_FREE = NULL;
+	struct rk_err err RK_CLEANUP_ERR = RK_ERR_INIT;
+
+	(void)state;
+	if (!home.up)
+		skip();
+	assert_int_equal(rk_ssh_make_key("x", &key, &pub, &err) || rk_ssh_make_key("y", &other, &other_pub, &err), 0);
+	ssh_servers_init(&hostile.all, key, other);
+	for (size_t i = 0; i < RK_ARRAY_SIZE(bad); i++)
+		ssh_server_start(&hostile.all, &hostile.servers[i], bad[i].kind);
+	char *line RK_CLEANUP_FREE = filled("@cert-authority * {ca}\n", 0);
+	sshd_write(&home, "known", line, 0600);
+	hostile.known = rk_xasprintf("%s/known", home.dir);
+	rk_fanout(RK_ARRAY_SIZE(bad), RK_ARRAY_SIZE(bad), ask_hostile, &limits);
+	ssh_servers_stop(&hostile.all, hostile.servers, RK_ARRAY_SIZE(bad));
+	for (size_t i = 0; i < RK_ARRAY_SIZE(bad); i++) {
+		if (hostile.rc[i] != RK_UNREACHABLE || !strstr(hostile.err[i].message, bad[i].word))
+			fail_msg("kind %d: \"%s\" does not say \"%s\"", bad[i].kind, hostile.err[i].message, bad[i].word);
+		rk_err_clear(&hostile.err[i]);
+	}
+	free(hostile.known);
 }
 
 static void jump_hosts_and_what_is_behind_them_may_have_certificates(void **state)
@@ -563,6 +641,8 @@ int main(void)
 		cmocka_unit_test(a_key_that_is_known_costs_nothing_more),
 		cmocka_unit_test(a_changed_key_is_told_with_what_its_certificate_lacks),
 		cmocka_unit_test(a_host_that_is_silent_ends_at_the_deadline),
+		cmocka_unit_test(each_key_exchange_brings_a_certificate),
+		cmocka_unit_test(hostile_servers_cost_their_own_time),
 		cmocka_unit_test(jump_hosts_and_what_is_behind_them_may_have_certificates),
 		cmocka_unit_test(each_changed_byte_undoes_a_certificate),
 		cmocka_unit_test(a_certificate_is_taken_out_of_what_a_server_says),
