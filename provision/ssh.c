@@ -191,20 +191,32 @@ static int open_certified(struct rk_ssh *ssh, struct rk_ssh_opening *open, struc
 	return rc ? rc : retrying(ssh, open, open_once, err);
 }
 
+/* Neither the key that was shown is known, nor does a certificate speak for it. */
+static int neither(const struct rk_ssh *ssh, const struct rk_err *key, const struct rk_err *certificate, struct rk_err *err)
+{
+	char *prefix RK_CLEANUP_FREE = rk_xasprintf("ssh %s: ", ssh->name);
+	size_t skip = rk_starts_with(certificate->message, prefix) ? strlen(prefix) : 0;
+
+	rk_err_set(err, RK_UNREACHABLE, "%s; %s", key->message, certificate->message + skip);
+	if (key->hint || certificate->hint)
+		rk_err_hint(err, "%s", key->hint ? key->hint : certificate->hint);
+	return RK_UNREACHABLE;
+}
+
 /* A host is who it says when it shows a key that is known, or has the key of a certificate by an authority, as for ssh. The former costs less. */
 static int open_trusted(struct rk_ssh *ssh, struct rk_ssh_opening *open, struct rk_err *err)
 {
 	bool known = rk_host_keys_have(&open->keys, RK_HOST_KEY_KNOWN);
-	struct rk_err why RK_CLEANUP_ERR = RK_ERR_INIT;
-	int rc = known ? retrying(ssh, open, open_once, err) : RK_UNREACHABLE;
+	struct rk_err first RK_CLEANUP_ERR = RK_ERR_INIT, second RK_CLEANUP_ERR = RK_ERR_INIT;
+	int rc = known ? retrying(ssh, open, open_once, &first) : RK_UNREACHABLE;
+	bool again = !known || (rc && open->doubted && rk_host_keys_have(&open->keys, RK_HOST_KEY_AUTHORITY));
 
-	if (known && (!rc || !open->doubted || !rk_host_keys_have(&open->keys, RK_HOST_KEY_AUTHORITY)))
-		return rc;
-	rc = open_certified(ssh, open, &why);
-	if (rc && known && !open->certified && rc != RK_CANCELLED)
-		rk_err_detail(err, "nor is another key proven by a certificate: %s", why.message);
-	else
-		rk_err_move(err, &why);
+	if (again)
+		rc = open_certified(ssh, open, &second);
+	if (again && known && !open->certified && rc == RK_UNREACHABLE)
+		return neither(ssh, &first, &second, err);
+	if (rc)
+		rk_err_move(err, again ? &second : &first);
 	return rc;
 }
 

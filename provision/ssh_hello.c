@@ -70,9 +70,8 @@ static void add_kexinit(struct rk_str *out, const char *ciphers, const char *mac
 
 void rk_ssh_hello_begin(struct rk_ssh_hello *hello, const char *ciphers, const char *macs)
 {
-	*hello = (struct rk_ssh_hello){ .stage = RK_SSH_HELLO_VERSION };
+	*hello = (struct rk_ssh_hello){ .stage = RK_SSH_HELLO_VERSION, .ciphers = ciphers, .macs = macs };
 	rk_str_add(&hello->out, "SSH-2.0-racksh\r\n");
-	add_kexinit(&hello->out, ciphers, macs);
 }
 
 void rk_ssh_hello_clear(struct rk_ssh_hello *hello)
@@ -127,6 +126,7 @@ static bool has_certificate(struct rk_bytes algorithms)
 	return false;
 }
 
+/* Only now is ours sent: a server that finds nothing in it may hang up before it has said what it has. */
 static int take_kexinit(struct rk_ssh_hello *h, struct rk_wire *payload, struct rk_err *err)
 {
 	struct rk_str answer RK_CLEANUP_STR = RK_STR_INIT;
@@ -142,6 +142,7 @@ static int take_kexinit(struct rk_ssh_hello *h, struct rk_wire *payload, struct 
 		i++;
 	if (i == RK_ARRAY_SIZE(exchanges))
 		return broken(err, "it knows none of the key exchanges by which certificates are asked for (curve25519-sha256, ecdh-sha2-nistp256)");
+	add_kexinit(&h->out, h->ciphers, h->macs);
 	rk_str_addc(&answer, ECDH_INIT);
 	rk_wire_add_string(&answer, exchanges[i].point, exchanges[i].n);
 	add_packet(&h->out, &answer);

@@ -11,8 +11,9 @@ struct rk_ssh_hello {
 	struct rk_str key;             /* DONE: the certificate, as it was shown */
 	struct rk_str in;              /* came and is not used yet */
 	size_t taken;                  /* bytes, all together */
+	const char *ciphers, *macs;    /* to offer; borrowed */
 };
-/* ciphers, macs: name-lists to offer. Clear with rk_ssh_hello_clear. */
+/* ciphers, macs: name-lists, which must live as long. Clear with rk_ssh_hello_clear. */
 void rk_ssh_hello_begin(struct rk_ssh_hello *hello, const char *ciphers, const char *macs);
 void rk_ssh_hello_clear(struct rk_ssh_hello *hello);
 /* What the server sent. RK_NOT_FOUND: it has no certificate of a kind that is taken. RK_UNREACHABLE: it is no SSH server, gave up, or says too much. */
