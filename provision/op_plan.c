@@ -15,6 +15,10 @@ struct rk_plan {
 	const char *command;
 	struct plan_step *items;
 	size_t n, cap;
+	struct {                  /* the dependencies that were written last: all of them, and without the last */
+		int *ids; size_t n;
+		const char *text, *head;
+	} last;
 };
 
 struct rk_plan *rk_plan_new(const char *command)
@@ -35,20 +39,44 @@ void rk_plan_free(struct rk_plan *plan)
 	free(plan);
 }
 
-int rk_plan_add(struct rk_plan *plan, const char *kind, const char *target, const char *lane, const char *params_json, const int *deps, size_t n_deps)
+static const char *ids_text(struct rk_plan *plan, const int *ids, size_t n)
 {
 	struct rk_str text RK_CLEANUP_STR = RK_STR_INIT;
+
+	for (size_t i = 0; i < n; i++)
+		rk_str_addf(&text, "%s%d", i ? "," : "", ids[i]);
+	return rk_arena_strdup(plan->arena, rk_str_text(&text));
+}
+
+/* "1,4,9". In a large plan hundreds of steps wait for the same others, or for the same and one of their own: what is the same is written once. */
+static const char *deps_text(struct rk_plan *plan, const int *deps, size_t n)
+{
+	if (n < 2)
+		return ids_text(plan, deps, n);
+	if (plan->last.n != n || memcmp(plan->last.ids, deps, (n - 1) * sizeof(*deps)) != 0) {
+		plan->last.ids = rk_arena_array(plan->arena, n, sizeof(*deps));
+		plan->last.n = n;
+		plan->last.head = ids_text(plan, deps, n - 1);
+		memcpy(plan->last.ids, deps, (n - 1) * sizeof(*deps));
+	}
+	if (plan->last.ids[n - 1] != deps[n - 1]) {
+		plan->last.ids[n - 1] = deps[n - 1];
+		plan->last.text = rk_arena_printf(plan->arena, "%s,%d", plan->last.head, deps[n - 1]);
+	}
+	return plan->last.text;
+}
+
+int rk_plan_add(struct rk_plan *plan, const char *kind, const char *target, const char *lane, const char *params_json, const int *deps, size_t n_deps)
+{
 	struct plan_step *s = rk_vec_push(plan);
 
-	for (size_t i = 0; i < n_deps; i++)
-		rk_str_addf(&text, "%s%d", i ? "," : "", deps[i]);
 	s->kind = rk_step_kind_find(kind);
 	if (!s->kind)
 		abort();
 	s->target = rk_arena_strdup(plan->arena, target);
 	s->lane = rk_arena_strdup(plan->arena, lane);
 	s->params = rk_arena_strdup(plan->arena, params_json);
-	s->deps = rk_arena_strdup(plan->arena, rk_str_text(&text));
+	s->deps = deps_text(plan, deps, n_deps);
 	return (int)plan->n;
 }
 
