@@ -5,7 +5,7 @@
 
 /* ---- a reason for every rack ---------------------------------------------------------------------------------------------------- */
 
-/* "; 2 cordoned, 1 kept as spare": why not every tray counts. "" when all do. */
+/* "; 2 cordoned, 1 kept as spare, power for 3": why not every tray counts. "" when all do. */
 static const char *left_out(const struct rk_placer *p, const struct rk_verdict *v)
 {
 	const struct {
@@ -21,11 +21,14 @@ static const char *left_out(const struct rk_placer *p, const struct rk_verdict *
 		{ v->outdated, v->version, v->version },
 		{ v->spares, "kept as spare", "kept as spares" },
 	};
+	bool bound = !v->barrier && v->by_power < v->free;
 	struct rk_str out RK_CLEANUP_STR = RK_STR_INIT;
 
 	for (size_t i = 0; i < RK_ARRAY_SIZE(rows); i++)
 		if (rows[i].n)
 			rk_str_addf(&out, "%s%d %s", out.len ? ", " : "; ", rows[i].n, rows[i].n == 1 ? rows[i].one : rows[i].many);
+	if (bound)
+		rk_str_addf(&out, "%s%s for %d", out.len ? ", " : "; ", v->budget, v->by_power);
 	return rk_arena_strdup(p->arena, rk_str_text(&out));
 }
 
@@ -35,14 +38,6 @@ static const char *too_small(const struct rk_placer *p, const struct rk_verdict 
 	if (v->free < segment)
 		return rk_arena_printf(p->arena, "%d free, needs %d%s", v->free, segment, left_out(p, v));
 	return rk_arena_printf(p->arena, "%s %g of %g kW, needs %g more", v->budget, v->kw_used, v->kw_budget, segment * v->kw_vm);
-}
-
-/* "6 free", or "6 free, power for 3": what there is room for. */
-static const char *room_of(const struct rk_placer *p, const struct rk_verdict *v)
-{
-	if (v->by_power >= v->free)
-		return rk_arena_printf(p->arena, "%d free", v->free);
-	return rk_arena_printf(p->arena, "%d free, %s for %d", v->free, v->budget, v->by_power);
 }
 
 /* What a choice saw of a rack before anything was taken. */
@@ -153,15 +148,15 @@ static void explain(const struct rk_placer *p, const struct rk_seat *seat, bool 
 	reason->rack = seat->rack;
 	reason->verdict = seat->used ? "chosen" : v->barrier ? "refused" : "possible";
 	if (seat->used)
-		reason->why = rk_arena_printf(p->arena, "%d of %s used, %d left%s", seat->used, room_of(p, v), seat->room - seat->used, left_out(p, v));
+		reason->why = rk_arena_printf(p->arena, "%d of %d free used, %d left%s", seat->used, v->free, seat->room - seat->used, left_out(p, v));
 	else if (v->barrier)
 		reason->why = v->barrier;
 	else if (!n)
 		explain_small(p, seat, feasible, v, reason);
 	else if (feasible)
-		reason->why = rk_arena_printf(p->arena, "%s, %s%s", room_of(p, v), not_taken(p, seat), left_out(p, v));
+		reason->why = rk_arena_printf(p->arena, "%d free, %s%s", v->free, not_taken(p, seat), left_out(p, v));
 	else
-		reason->why = rk_arena_printf(p->arena, "%s, room for %d segment%s of %d%s%s", room_of(p, v), n, n == 1 ? "" : "s", p->segment,
+		reason->why = rk_arena_printf(p->arena, "%d free, room for %d segment%s of %d%s%s", v->free, n, n == 1 ? "" : "s", p->segment,
 					      p->choice.pool < p->segment && !seat->kept ? "; the rest is reserved by number" : "", left_out(p, v));
 }
 

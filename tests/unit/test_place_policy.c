@@ -219,9 +219,9 @@ static void a_budget_below_the_free_trays_is_told(void **state)
 
 	(void)state;
 	s->racks[0].power_kw = 22.5;
-	judged(s, &spec, NULL, 0, 0, "2 of 18 free, power for 3 used, 1 left");
+	judged(s, &spec, NULL, 0, 0, "2 of 18 free used, 1 left; power for 3");
 	spec.placement.policy = RK_SPREAD;
-	judged(s, &spec, NULL, 0, 0, "18 free, power for 3, r02 is emptier");
+	judged(s, &spec, NULL, 0, 0, "18 free, r02 is emptier; power for 3");
 	s->racks[0].power_kw = 14.999; /* a watt short */
 	judged(s, &spec, NULL, 0, 0, "power 0 of 14.999 kW, needs 15 more");
 }
