@@ -155,8 +155,11 @@ static int find_segment(struct rk_placer *p, int *ret, struct rk_err *err)
 	int domain = largest_domain(p->site), segment = p->spec->placement.segment;
 
 	*ret = segment ? segment : p->spec->count < domain ? p->spec->count : domain;
-	if (*ret > domain)
-		return rk_err_set(err, RK_INVALID, "a segment of %d is larger than an NVLink domain of %d trays", *ret, domain);
+	if (*ret > domain) {
+		rk_err_set(err, RK_INVALID, "a segment of %d is larger than an NVLink domain of %d tray%s", *ret, domain, domain == 1 ? "" : "s");
+		rk_err_hint(err, "give \"segment\": %d, or less", domain);
+		return RK_INVALID;
+	}
 	p->spec_segment = *ret;
 	p->count = p->spec->count - (int)p->n_keep;
 	p->segment = p->count < *ret ? p->count : *ret;

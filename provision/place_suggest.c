@@ -32,14 +32,19 @@ static bool sees_other_racks(const struct rk_placer *p, int a, int b)
 	return false;
 }
 
-/* Would so many fit, in segments of at most so many? */
-static bool fits_as(struct rk_placer *p, int count, int segment)
+static void ask_for(struct rk_placer *p, int segment)
 {
 	bool weigh = sees_other_racks(p, p->spec_segment, segment);
 
 	p->spec_segment = segment;
 	if (weigh)
 		rk_placer_weigh(p);
+}
+
+/* Would so many fit, in segments of at most so many? */
+static bool fits_as(struct rk_placer *p, int count, int segment)
+{
+	ask_for(p, segment);
 	return rk_placer_fits(p, count, count < segment ? count : segment);
 }
 
@@ -65,7 +70,7 @@ static void fewer_vms(struct rk_placer *p, struct rk_placement *ret)
 	}
 	if (most)
 		add(ret, "count", most + kept, NULL, count_text(p, most + kept, most + kept < segment ? most + kept : segment));
-	p->spec_segment = segment;
+	ask_for(p, segment);
 }
 
 static void smaller_segment(struct rk_placer *p, struct rk_placement *ret)
@@ -76,7 +81,7 @@ static void smaller_segment(struct rk_placer *p, struct rk_placement *ret)
 		s--;
 	if (s > 0)
 		add(ret, "segment", s, NULL, rk_arena_printf(p->arena, "use segments of %d", s));
-	p->spec_segment = segment;
+	ask_for(p, segment);
 }
 
 static void more_racks(struct rk_placer *p, struct rk_placement *ret)
