@@ -40,7 +40,7 @@ static double interpolate(const struct rk_jnode *table, double supply)
 {
 	double low_c = -INFINITY, low = NAN, high_c = INFINITY, high = NAN;
 
-	RK_JEACH(it, table) {
+	RK_JMEMBERS(it, table) {
 		double c, flow;
 		if (!rk_parse_double(it->key, &c) || !rk_jdouble(it, &flow))
 			continue;

@@ -40,6 +40,8 @@ bool rk_jdouble(const struct rk_jnode *node, double *ret);    /* number, or a st
 bool rk_jbool(const struct rk_jnode *node, bool *ret);
 const char *rk_jtype_name(enum rk_jtype type);                /* "an object", "a string", ... */
 #define RK_JEACH(it, node) for (const struct rk_jnode *it = (node) ? (node)->child : NULL; it; it = it->next)
+/* Of an object only, so that each has a key. */
+#define RK_JMEMBERS(it, node) for (const struct rk_jnode *it = (node) && (node)->type == RK_JOBJECT ? (node)->child : NULL; it; it = it->next)
 
 /* Writer. Commas, colons and indentation are its business; nesting up to 32. A missing key inside an object is a bug (abort). */
 struct rk_jw {

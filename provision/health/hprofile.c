@@ -168,7 +168,7 @@ static void read_own(struct rk_chain *c, struct rk_hprofile *p)
 	(void)rk_collectors(&builtin_ones);
 	p->own = rk_arena_array(p->arena, RK_COLLECTORS_MAX, sizeof(*p->own));
 	for (size_t i = 0; i < c->n; i++) {
-		RK_JEACH(item, rk_jget(rk_chain_root(c, i), "collectors")) {
+		RK_JMEMBERS(item, rk_jget(rk_chain_root(c, i), "collectors")) {
 			bool nearer = false;
 			for (size_t k = 0; k < i; k++)
 				nearer |= rk_jget(rk_jget(rk_chain_root(c, k), "collectors"), item->key) != NULL;

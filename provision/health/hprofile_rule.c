@@ -178,6 +178,7 @@ static void check_rule(const struct rk_rule *rule, struct rk_diags *diags, const
 		  "compares with nothing: give value, expect, steps or of" },
 		{ rk_starts_with(rule->compare, "same-") && !rule->of, "needs the metric to compare with in \"of\"" },
 		{ strcmp(rule->compare, "between") == 0 && rule->n_numbers != 2, "needs two numbers in \"value\"" },
+		{ strcmp(rule->compare, "between") == 0 && rule->n_numbers == 2 && rule->numbers[0] > rule->numbers[1], "is between a number and a smaller one" },
 		{ rule->per && strcmp(rule->compare, "growth") != 0, "has \"per\", which is for growth only" },
 		{ rule->n_steps && !rule->of, "has steps but no metric in \"of\" to choose one by" },
 		{ strcmp(rule->scope, "target") != 0 && !compare_is(rule, scoped, RK_ARRAY_SIZE(scoped)),
@@ -239,7 +240,7 @@ static void check_rule_keys(struct rk_diags *diags, const struct rk_jnode *rule)
 		names[n++] = text_keys[i].key;
 	for (size_t i = 0; i < RK_ARRAY_SIZE(other_keys); i++)
 		names[n++] = other_keys[i];
-	RK_JEACH(key, rule) {
+	RK_JMEMBERS(key, rule) {
 		bool known = false;
 		for (size_t i = 0; i < n; i++)
 			known |= strcmp(names[i], key->key) == 0;
@@ -261,7 +262,7 @@ void rk_hprofile_read_rules(struct rk_chain *c, struct rk_hprofile *p)
 		max += rk_jget(rk_chain_root(c, i), "rules") ? rk_jget(rk_chain_root(c, i), "rules")->n : 0;
 	p->rules = rk_arena_array(p->arena, max + 1, sizeof(*p->rules));
 	for (size_t i = c->n; i-- > 0;) {
-		RK_JEACH(rule, rk_jget(rk_chain_root(c, i), "rules")) {
+		RK_JMEMBERS(rule, rk_jget(rk_chain_root(c, i), "rules")) {
 			bool older = false;
 			size_t last = i;
 			for (size_t k = i + 1; k < c->n; k++) {

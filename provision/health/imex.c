@@ -38,7 +38,7 @@ static void node_json(struct rk_metrics *m, const struct rk_jnode *node)
 		rk_metric_text(m, "imex.node.name", label, name);
 	if (version && *version)
 		rk_metric_text(m, "imex.node.version", label, version);
-	RK_JEACH(peer, rk_jget(node, "connections")) {
+	RK_JMEMBERS(peer, rk_jget(node, "connections")) {
 		const char *link = rk_jstr(rk_jget(peer, "status"));
 		rk_metric_value(m, "imex.link", rk_labelf(m, "node=%.8s,peer=%.8s", node->key, peer->key), link ? link : "", false);
 	}

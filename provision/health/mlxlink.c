@@ -43,7 +43,7 @@ static void document(void *ctx, const struct rk_jnode *root)
 		return;
 	}
 	RK_JEACH(section, output) {
-		RK_JEACH(row, section)
+		RK_JMEMBERS(row, section)
 			value(link->m, link->rail, row->key, rk_jstr(row));
 	}
 	link->rail++;

@@ -19,7 +19,7 @@ static void read_metrics(const struct rk_jnode *node, struct rk_arena *arena, st
 	if (!node)
 		return;
 	ret->metrics = rk_arena_array(arena, node->n + 1, sizeof(*ret->metrics));
-	RK_JEACH(item, node) {
+	RK_JMEMBERS(item, node) {
 		const char *where = rk_jstr(item);
 		if (!where)
 			rk_diag_at(diags, item, RK_AT_VALUE, "expected a path or the name of a column, found %s", rk_jtype_name(item->type));

@@ -12,7 +12,7 @@
 #include "inventory/base/file.h"
 #include "tests/fuzz/fuzz.h"
 
-enum { MUTATIONS = 3000, SEEDS_MAX = 256, SEED_BYTES = 2048, INPUT_MAX = 8192 };
+enum { MUTATIONS = 3000, SEEDS_MAX = 256, SEED_BYTES = 2048, INPUT_MAX = 8192, PLACES_MAX = 240 };
 
 struct seeds {
 	uint8_t *items[SEEDS_MAX];
@@ -53,7 +53,8 @@ static void add_file(struct seeds *s, const char *path, size_t max, bool collect
 	free(text);
 }
 
-static void load_seeds(struct seeds *s, const char *name, bool collector)
+/* most: bytes of the answer of a healthy host. */
+static void load_seeds(struct seeds *s, const char *name, bool collector, size_t most)
 {
 	char path[512];
 
@@ -69,7 +70,7 @@ static void load_seeds(struct seeds *s, const char *name, bool collector)
 	if (d)
 		closedir(d);
 	snprintf(path, sizeof(path), "tests/evidence/healthy/%s.stdout", name);
-	add_file(s, path, SEED_BYTES, collector);
+	add_file(s, path, most, collector);
 	add_seed(s, "", 0, collector);
 }
 
@@ -148,7 +149,7 @@ static void run(const struct rk_fuzz_entry *entry, const char *name)
 
 	if (only && strcmp(only, name) != 0)
 		return;
-	load_seeds(&seeds, name, !entry);
+	load_seeds(&seeds, name, !entry, SEED_BYTES);
 	random_state = 88172645463325252u;
 	for (size_t i = 0; i < seeds.n; i++)
 		feed(entry, name, seeds.items[i], seeds.len[i]);
@@ -160,6 +161,93 @@ static void run(const struct rk_fuzz_entry *entry, const char *name)
 		feed(entry, name, buf, len);
 	}
 	free_seeds(&seeds);
+}
+
+/* ---- JSON of another shape: what single bytes hardly ever make --------------------------------------------------------------- */
+
+static const char *const shapes[] = { "null", "true", "0", "-1", "1e308", "18446744073709551616", "\"\"", "\"x\"", "[]", "{}", "[1]", "[\"x\"]", "[[1]]", "[{}]", "[null]",
+				      "{\"x\":1}", "{\"x\":[\"x\"]}", "{\"x\":{}}", "{\"\":null}" };
+
+/* Length of the value at text, of n bytes; strings and what is inside brackets belong to it. */
+static size_t value_len(const uint8_t *text, size_t n)
+{
+	size_t depth = 0;
+	bool quoted = false;
+
+	for (size_t i = 0; i < n; i++) {
+		if (quoted && text[i] == '\\')
+			i++;
+		else if (text[i] == '"')
+			quoted = !quoted;
+		else if (quoted)
+			continue;
+		else if (text[i] == '{' || text[i] == '[')
+			depth++;
+		else if (depth == 0 && (text[i] == ',' || text[i] == '}' || text[i] == ']' || text[i] == '\n'))
+			return i;
+		else if (text[i] == '}' || text[i] == ']')
+			depth--;
+	}
+	return n;
+}
+
+static void feed_shapes(const struct rk_fuzz_entry *entry, const char *name, const uint8_t *text, size_t len, size_t at)
+{
+	size_t n = value_len(text + at, len - at);
+
+	for (size_t i = 0; i < RK_ARRAY_SIZE(shapes); i++) {
+		size_t more = strlen(shapes[i]);
+		uint8_t *changed RK_CLEANUP_FREE = rk_xmalloc(len - n + more + 1);
+		memcpy(changed, text, at);
+		memcpy(changed + at, shapes[i], more);
+		memcpy(changed + at + more, text + at + n, len - at - n);
+		feed(entry, name, changed, len - n + more);
+	}
+}
+
+/* Values stand behind ':', '[' and, in arrays, ','. About so many of them, from all over the text. */
+static void reshape(const struct rk_fuzz_entry *entry, const char *name, const uint8_t *text, size_t len, size_t most)
+{
+	size_t places = 0, step;
+	bool quoted = false;
+
+	for (size_t i = 0; i < len; i++)
+		places += text[i] == ':' || text[i] == '[' || text[i] == ',';
+	step = places / most + 1;
+	for (size_t i = 0; i < len; i++) {
+		if (quoted && text[i] == '\\')
+			i++;
+		else if (text[i] == '"')
+			quoted = !quoted;
+		else if (!quoted && (text[i] == ':' || text[i] == '[' || text[i] == ',') && places++ % step == 0)
+			feed_shapes(entry, name, text, len, i + 1);
+	}
+}
+
+static void reshape_seeds(const struct rk_fuzz_entry *entry, const char *name)
+{
+	static struct seeds seeds;
+	const char *only = getenv("RK_FUZZ_ONLY");
+
+	if (only && strcmp(only, name) != 0)
+		return;
+	load_seeds(&seeds, name, !entry, INPUT_MAX);
+	for (size_t i = 0; i < seeds.n; i++)
+		if (memchr(seeds.items[i], '{', seeds.len[i]) && seeds.len[i] <= INPUT_MAX)
+			reshape(entry, name, seeds.items[i], seeds.len[i], PLACES_MAX / seeds.n + 1);
+	free_seeds(&seeds);
+}
+
+static void readers_of_json_survive_values_of_any_shape(void **state)
+{
+	size_t n;
+	const struct rk_collector *all = rk_collectors(&n);
+
+	(void)state;
+	for (size_t i = 0; i < n; i++)
+		reshape_seeds(NULL, all[i].name);
+	for (size_t i = 0; i < RK_ARRAY_SIZE(rk_fuzz_entries); i++)
+		reshape_seeds(&rk_fuzz_entries[i], rk_fuzz_entries[i].name);
 }
 
 static void collectors_survive_seeds_and_mutations(void **state)
@@ -188,7 +276,7 @@ static void check_reader(const char *name, bool collector)
 	snprintf(path, sizeof(path), "tests/fuzz/fuzz_%s.c", name);
 	if (access(path, R_OK) != 0)
 		fail_msg("no %s", path);
-	load_seeds(&seeds, name, collector);
+	load_seeds(&seeds, name, collector, SEED_BYTES);
 	if (seeds.n < 2) /* one is the empty text */
 		fail_msg("no seed for %s", name);
 	free_seeds(&seeds);
@@ -212,6 +300,7 @@ int main(void)
 		cmocka_unit_test(every_reader_has_its_program_and_seeds),
 		cmocka_unit_test(collectors_survive_seeds_and_mutations),
 		cmocka_unit_test(other_readers_survive_seeds_and_mutations),
+		cmocka_unit_test(readers_of_json_survive_values_of_any_shape),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -187,12 +187,29 @@ static void what_makes_no_sense_together_is_refused(void **state)
 		"\"compare\":\"between\",\"value\":3", "\"compare\":\"all-equal\",\"each\":\"gpus\"", "\"value\":1,\"each\":\"fans\"",
 		"\"compare\":\"outlier\"", "\"compare\":\">\",\"value\":1,\"scope\":\"rack\"", "\"compare\":\">\",\"value\":1,\"per\":\"hour\"",
 		"\"compare\":\">=\",\"steps\":[{\"up_to\":1,\"value\":2}]", "\"value\":1,\"strikes\":-1", "\"value\":1,\"grace\":\"long\"", "\"compare\":\"growth\",\"value\":1,\"per\":\"day\"",
-		"\"value\":1,\"stirkes\":2", "\"compare\":\"same-as\"", "\"compare\":\"==\"",
+		"\"value\":1,\"stirkes\":2", "\"compare\":\"same-as\"", "\"compare\":\"==\"", "\"compare\":\"between\",\"value\":[5,1]",
 	};
 
 	(void)state;
 	for (size_t i = 0; i < RK_ARRAY_SIZE(bad); i++) {
 		char *text RK_CLEANUP_FREE = rk_xasprintf("%s\"g\":{\"collector\":\"own\",\"metric\":\"m\",%s}}}", HEAD, bad[i]);
+		RK_CLEANUP_ERR struct rk_err err = RK_ERR_INIT;
+		struct rk_hprofile *p = NULL;
+		if (profile_load(text, &p, &err) != RK_INVALID)
+			fail_msg("taken: %s", bad[i]);
+	}
+}
+
+static void lists_where_objects_belong_are_refused(void **state)
+{
+	static const char *const bad[] = {
+		"\"rules\":[1]", "\"rules\":[[]]", "\"rules\":[{}]", "\"rules\":{\"g\":[1]}", "\"collectors\":[1]", "\"collectors\":[{}]", "\"collectors\":{\"own\":[1]}",
+		"\"collectors\":{\"own\":{\"command\":\"x\",\"parse\":\"json\",\"metrics\":[\"m\"]}}", "\"levels\":[\"lscpu\"]", "\"levels\":{\"quick\":{\"lscpu\":1}}",
+	};
+
+	(void)state;
+	for (size_t i = 0; i < RK_ARRAY_SIZE(bad); i++) {
+		char *text RK_CLEANUP_FREE = rk_xasprintf("{\"apiVersion\":\"racksh/v1\",\"kind\":\"Profile\",\"name\":\"p\",\"inherits\":\"gb300-quick\",%s}", bad[i]);
 		RK_CLEANUP_ERR struct rk_err err = RK_ERR_INIT;
 		struct rk_hprofile *p = NULL;
 		if (profile_load(text, &p, &err) != RK_INVALID)
@@ -207,6 +224,7 @@ int main(void)
 		cmocka_unit_test(a_check_that_depends_on_another_one_waits_for_it),
 		cmocka_unit_test(rows_stand_worst_first_with_all_their_targets),
 		cmocka_unit_test(what_makes_no_sense_together_is_refused),
+		cmocka_unit_test(lists_where_objects_belong_are_refused),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
