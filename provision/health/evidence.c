@@ -2,6 +2,7 @@
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -13,7 +14,7 @@
 #include "inventory/base/str.h"
 #include "provision/health/health.h"
 
-enum { STREAM_MAX = 16 << 20, STATUS_MAX = 64, MANIFEST_MAX = 64 << 20, TARGETS_MAX = 100000, NAME_MAX_LEN = 128 };
+enum { STREAM_MAX = 16 << 20, STATUS_MAX = 64, MANIFEST_MAX = 64 << 20, FOLDER_MAX = 1 << 30, TARGETS_MAX = 100000, NAME_MAX_LEN = 128 };
 
 /* One path component of harmless characters, so that a manifest cannot lead out of its folder. */
 static bool safe_name(const char *name)
@@ -312,7 +313,13 @@ static bool is_empty(int folder, const char *name)
 	return fstatat(folder, name, &st, AT_SYMLINK_NOFOLLOW) == 0 && S_ISREG(st.st_mode) && st.st_size == 0;
 }
 
-static int read_file(int folder, const char *name, size_t max, struct rk_arena *arena, const char **ret, size_t *ret_len, struct rk_err *err)
+/* One thread's; the total is that of all of them. */
+struct reader {
+	struct rk_arena *arena;
+	atomic_size_t *total;
+};
+
+static int read_file(const struct reader *r, int folder, const char *name, size_t max, const char **ret, size_t *ret_len, struct rk_err *err)
 {
 	int fd RK_CLEANUP_FD = openat(folder, name, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
 	struct stat st;
@@ -324,7 +331,12 @@ static int read_file(int folder, const char *name, size_t max, struct rk_arena *
 	if ((size_t)st.st_size > max)
 		return rk_err_set(err, RK_INVALID, "\"%s\" is larger than %zu bytes", name, max);
 	size_t len = 0, size = (size_t)st.st_size;
-	char *text = rk_arena_alloc(arena, size + 1);
+	if (atomic_fetch_add(r->total, size) + size > FOLDER_MAX) {
+		rk_err_set(err, RK_INVALID, "\"%s\": the evidence is more than %d MiB together", name, FOLDER_MAX >> 20);
+		rk_err_hint(err, "replay it in parts: leave some of its targets out of manifest.json");
+		return RK_INVALID;
+	}
+	char *text = rk_arena_alloc(r->arena, size + 1);
 	while (len < size) {
 		ssize_t n = read(fd, text + len, size - len);
 		if (n < 0 && errno != EINTR)
@@ -382,23 +394,23 @@ static int by_collector(const void *a, const void *b)
 	return strcmp(((const struct rk_evidence *)a)->collector, ((const struct rk_evidence *)b)->collector);
 }
 
-static int load_file(int folder, const char *name, size_t kind, struct rk_arena *arena, struct rk_evidence *e, struct rk_err *err)
+static int load_file(const struct reader *r, int folder, const char *name, size_t kind, struct rk_evidence *e, struct rk_err *err)
 {
 	size_t len = 0;
 
 	if (kind == 0)
-		return read_file(folder, name, STREAM_MAX, arena, &e->out, &e->out_len, err);
+		return read_file(r, folder, name, STREAM_MAX, &e->out, &e->out_len, err);
 	/* Most have nothing on stderr: asking is cheaper than opening. */
 	if (kind == 1)
-		return is_empty(folder, name) ? 0 : read_file(folder, name, STREAM_MAX, arena, &e->err, &e->err_len, err);
-	int rc = read_file(folder, name, STATUS_MAX, arena, &e->status, &len, err);
+		return is_empty(folder, name) ? 0 : read_file(r, folder, name, STREAM_MAX, &e->err, &e->err_len, err);
+	int rc = read_file(r, folder, name, STATUS_MAX, &e->status, &len, err);
 	if (!rc)
-		e->status = trimmed(arena, e->status);
+		e->status = trimmed(r->arena, e->status);
 	return rc;
 }
 
 /* The folder is listed once instead of asking for each file that could be there. Answers come in the order of their names. */
-static int load_target(const char *dir, struct rk_arena *arena, struct rk_target *t, struct rk_err *err)
+static int load_target(const struct reader *r, const char *dir, struct rk_target *t, struct rk_err *err)
 {
 	char *path RK_CLEANUP_FREE = rk_xasprintf("%s/%s", dir, t->name);
 	int fd = open(path, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC), rc = 0;
@@ -410,11 +422,12 @@ static int load_target(const char *dir, struct rk_arena *arena, struct rk_target
 		return 0;
 	if (!d)
 		return rk_err_set(err, RK_INVALID, "\"%s\" is not a folder that can be read: %s", path, strerror(errno));
-	t->evidence = rk_arena_array(arena, RK_COLLECTORS_MAX, sizeof(*t->evidence));
+	t->evidence = rk_arena_array(r->arena, RK_COLLECTORS_MAX, sizeof(*t->evidence));
 	for (struct dirent *entry; !rc && (entry = readdir(d)) != NULL;) {
-		struct rk_evidence *e = known_file(entry->d_name, arena, &collector, &kind) ? answer_of(t, collector) : NULL;
-		if (e)
-			rc = load_file(fd, entry->d_name, kind, arena, e, err);
+		if (!known_file(entry->d_name, r->arena, &collector, &kind))
+			continue;
+		struct rk_evidence *e = answer_of(t, collector);
+		rc = e ? load_file(r, fd, entry->d_name, kind, e, err) : rk_err_set(err, RK_INVALID, "files of more than %d collectors", RK_COLLECTORS_MAX);
 	}
 	closedir(d);
 	if (rc)
@@ -429,14 +442,16 @@ struct loading {
 	size_t n, parts;
 	struct rk_arena **arenas; /* per part: an arena belongs to one thread */
 	struct rk_err *errs;
+	atomic_size_t total;      /* bytes of evidence */
 };
 
 static void load_part(void *ctx, size_t part)
 {
 	struct loading *l = ctx;
+	const struct reader reader = { l->arenas[part], &l->total };
 
 	for (size_t i = part; i < l->n && !l->errs[part].rc; i += l->parts)
-		load_target(l->dir, l->arenas[part], &l->targets[i], &l->errs[part]);
+		load_target(&reader, l->dir, &l->targets[i], &l->errs[part]);
 }
 
 /* Thousands of small files: reading is waiting, so several read. */
@@ -445,7 +460,7 @@ static int load_targets(const char *dir, struct rk_arena *arena, struct rk_targe
 	enum { PARTS = 8 };
 	struct rk_arena *arenas[PARTS];
 	struct rk_err errs[PARTS];
-	struct loading l = { dir, targets, n, n < PARTS ? 1 : PARTS, arenas, errs };
+	struct loading l = { dir, targets, n, n < PARTS ? 1 : PARTS, arenas, errs, 0 };
 	int rc = 0;
 
 	for (size_t i = 0; i < l.parts; i++) {

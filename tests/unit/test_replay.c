@@ -8,6 +8,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <cmocka.h>
@@ -443,6 +444,11 @@ static int remove_one(const char *path, const struct stat *st, int flag, struct 
 	return remove(path);
 }
 
+static void put_file(const char *path, const char *text)
+{
+	assert_int_equal(rk_file_write(path, text, strlen(text), 0600, NULL), 0);
+}
+
 static void a_folder_tells_what_was_put_into_it(void **state)
 {
 	RK_CLEANUP_ARENA struct rk_arena *arena = rk_arena_new();
@@ -478,6 +484,68 @@ static void a_folder_tells_what_was_put_into_it(void **state)
 	assert_string_equal(find(&r, "act.gemm", "unknown")->folded, "a-02");
 }
 
+static void put_link(const char *path)
+{
+	assert_int_equal(symlink("/etc/passwd", path), 0);
+}
+
+static void put_fifo(const char *path)
+{
+	assert_int_equal(mkfifo(path, 0600), 0);
+}
+
+static void put_folder(const char *path)
+{
+	assert_int_equal(mkdir(path, 0700), 0);
+}
+
+static void put_huge(const char *path)
+{
+	put_file(path, "");
+	assert_int_equal(truncate(path, (off_t)1 << 40), 0);
+}
+
+static void put_strangers(const char *path)
+{
+	for (int i = 0; i < 100; i++) {
+		char *one RK_CLEANUP_FREE = rk_xasprintf("%.*s/stranger%d.status", (int)(strrchr(path, '/') - path), path, i);
+		put_file(one, "0");
+	}
+}
+
+/* Names, kinds and sizes of files are the sender's choice. */
+static void a_folder_that_is_no_evidence_is_refused_and_left_alone(void **state)
+{
+	static const struct {
+		void (*put)(const char *path);
+		const char *says;
+	} rows[] = {
+		{ put_link, "\"lscpu.stdout\": it is a link" }, { put_fifo, "\"lscpu.stdout\" is not a plain file" }, { put_folder, "\"lscpu.stdout\" is not a plain file" },
+		{ put_huge, "\"lscpu.stdout\" is larger than" }, { put_strangers, "files of more than 64 collectors" },
+	};
+	RK_CLEANUP_ARENA struct rk_arena *arena = rk_arena_new();
+	const char *tmp = getenv("TMPDIR");
+
+	(void)state;
+	for (size_t i = 0; i < RK_ARRAY_SIZE(rows); i++) {
+		char *dir = rk_arena_printf(arena, "%s/racksh-replay.XXXXXX", tmp ? tmp : P_tmpdir);
+		RK_CLEANUP_ERR struct rk_err err = RK_ERR_INIT;
+		struct rk_target *loaded;
+		int64_t kept_ms;
+		size_t n;
+
+		assert_non_null(mkdtemp(dir));
+		put_file(rk_arena_printf(arena, "%s/manifest.json", dir),
+			 "{\"apiVersion\":\"racksh/v1\",\"kind\":\"Evidence\",\"created\":\"2026-01-01T00:00:00Z\",\"targets\":{\"a-01\":{\"kind\":\"vm\"}}}");
+		put_folder(rk_arena_printf(arena, "%s/a-01", dir));
+		rows[i].put(rk_arena_printf(arena, "%s/a-01/lscpu.stdout", dir));
+		int rc = rk_evidence_load(dir, arena, &loaded, &n, &kept_ms, &err);
+		nftw(dir, remove_one, 16, FTW_DEPTH | FTW_PHYS);
+		if (rc != RK_INVALID || !strstr(err.message, rows[i].says))
+			fail_msg("%s: %d, %s", rows[i].says, rc, err.message);
+	}
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -486,6 +554,7 @@ int main(void)
 		cmocka_unit_test(a_cut_answer_is_never_a_fault),
 		cmocka_unit_test(what_follows_from_a_fault_is_no_root_cause),
 		cmocka_unit_test(a_folder_tells_what_was_put_into_it),
+		cmocka_unit_test(a_folder_that_is_no_evidence_is_refused_and_left_alone),
 		cmocka_unit_test(a_tray_without_a_tenant_has_no_tenant_key),
 		cmocka_unit_test(two_tools_that_tell_the_same_are_one_answer),
 	};
