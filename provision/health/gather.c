@@ -4,11 +4,15 @@
 #include "inventory/base/map.h"
 #include "provision/health/judge.h"
 
-bool rk_says_nothing(const struct rk_target_metrics *t, const struct rk_metrics *m)
+const char *rk_says_nothing(const struct rk_target_metrics *t, const struct rk_metrics *m, struct rk_arena *arena)
 {
 	const struct rk_evidence *e = &t->target->evidence[m - t->of];
 
-	return m->n == 0 && strspn(e->out, " \t\r\n") < e->out_len;
+	if (m->n)
+		return NULL;
+	if (strspn(e->out, " \t\r\n") < e->out_len)
+		return "the output was not understood";
+	return e->status && strcmp(e->status, "0") != 0 ? rk_arena_printf(arena, "ended with %.16s and said nothing", e->status) : NULL;
 }
 
 /* How many there are; not known when one of them has no value, or nothing of the output was understood. */
@@ -22,8 +26,9 @@ static const struct rk_metric *count_of(const struct rk_judge *j, const struct r
 		if (first[i].type == RK_METRIC_ABSENT)
 			*sum = (struct rk_metric){ rule->metric, "", RK_METRIC_ABSENT, 0, first[i].text };
 	}
-	if (rk_says_nothing(t, m))
-		*sum = (struct rk_metric){ rule->metric, "", RK_METRIC_ABSENT, 0, RK_NOT_UNDERSTOOD };
+	const char *nothing = rk_says_nothing(t, m, j->arena);
+	if (nothing)
+		*sum = (struct rk_metric){ rule->metric, "", RK_METRIC_ABSENT, 0, nothing };
 	return sum;
 }
 

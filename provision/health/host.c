@@ -169,22 +169,36 @@ struct unit {
 	const char *load, *active;
 };
 
+static bool is_state(const char *word)
+{
+	static const char *const words[] = { "active", "inactive", "failed", "activating", "deactivating", "reloading", "refreshing", "maintenance" };
+
+	return rk_word_of(word, words, RK_ARRAY_SIZE(words));
+}
+
+/* Words of systemctl is-active are told by their place, so one that nobody knows has its place, too. */
+static bool is_word(const char *line)
+{
+	return *line && strspn(line, "abcdefghijklmnopqrstuvwxyz-") == strlen(line);
+}
+
 /* systemd says "unknown" as well, and nothing when it was interrupted. */
 static void unit_state(struct rk_metrics *m, const char *name, const char *word)
 {
-	if (!*word || strcmp(word, "unknown") == 0)
-		rk_metric_absent(m, name, "", *word ? word : "empty");
-	else
+	if (is_state(word))
 		rk_metric_text(m, name, "", word);
+	else
+		rk_metric_absent(m, name, "", *word ? word : "empty");
 }
 
 static void unit_end(struct rk_metrics *m, struct unit *u)
 {
-	if (!*u->name)
-		return;
 	const char *name = rk_labelf(m, "svc.%s", u->name);
 	bool absent = u->load && strcmp(u->load, "not-found") == 0;
-	if (absent)
+
+	if (!*u->name)
+		; /* rows of nobody */
+	else if (absent)
 		rk_metric_text(m, name, "", "not installed");
 	else if (u->active)
 		unit_state(m, name, u->active);
@@ -193,19 +207,15 @@ static void unit_end(struct rk_metrics *m, struct unit *u)
 	memset(u, 0, sizeof(*u));
 }
 
-static bool is_state(const char *word)
-{
-	static const char *const words[] = { "active", "inactive", "failed", "activating", "deactivating", "reloading", "refreshing", "maintenance", "unknown" };
-
-	return rk_word_of(word, words, RK_ARRAY_SIZE(words));
-}
-
 static void unit_line(struct rk_metrics *m, struct unit *u, char *line, bool cut)
 {
 	if (cut && !(rk_starts_with(line, "ActiveState=") && is_state(line + 12)))
 		return; /* half a row */
-	if (rk_starts_with(line, "Id=")) {
+	if (!*line) {
 		unit_end(m, u);
+	} else if (rk_starts_with(line, "Id=")) {
+		if (*u->name)
+			unit_end(m, u);
 		snprintf(u->name, sizeof(u->name), "%s", line + 3);
 		char *dot = strstr(u->name, ".service");
 		if (dot)
@@ -226,7 +236,7 @@ void rk_parse_services(const struct rk_evidence *evidence, struct rk_metrics *re
 
 	while ((line = rk_next_line(&at, &cut)) != NULL) {
 		line = rk_trim(line);
-		if (!strchr(line, '=') && is_state(line) && words < RK_ARRAY_SIZE(units))
+		if (is_word(line) && (!cut || is_state(line)) && words < RK_ARRAY_SIZE(units))
 			unit_state(ret, rk_labelf(ret, "svc.%s", units[words++]), line);
 		else
 			unit_line(ret, &unit, line, cut);

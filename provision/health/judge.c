@@ -307,12 +307,12 @@ static size_t add_missing(struct rk_judge *j, const struct rk_rule *rule, const 
 
 void rk_judge_nothing(const struct rk_judge *j, const struct rk_rule *rule, size_t target, const struct rk_metrics *const *sources, size_t n, struct rk_outcome *outcome)
 {
-	bool garbage = false;
+	const char *why = NULL;
 
-	for (size_t s = 0; s < n; s++)
-		garbage |= rk_says_nothing(&j->targets[target], sources[s]);
-	outcome->verdict = rule->optional && !garbage ? RK_V_SKIPPED : RK_V_UNKNOWN;
-	outcome->value = garbage ? RK_NOT_UNDERSTOOD : "not in the output";
+	for (size_t s = 0; s < n && !why; s++)
+		why = rk_says_nothing(&j->targets[target], sources[s], j->arena);
+	outcome->verdict = rule->optional && !why ? RK_V_SKIPPED : RK_V_UNKNOWN;
+	outcome->value = why ? why : "not in the output";
 }
 
 static void block(const struct rk_rule *rule, struct rk_outcome *outcome, struct rk_arena *arena)

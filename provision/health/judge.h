@@ -65,9 +65,9 @@ size_t rk_rule_sources(const struct rk_judge *j, const struct rk_rule *rule, siz
 size_t rk_judge_gather(struct rk_judge *j, const struct rk_rule *rule, size_t target, const struct rk_metrics *const *sources, size_t n_sources,
 		       struct rk_instance *x);
 
-#define RK_NOT_UNDERSTOOD "the output was not understood"
-/* The probe printed something, and nothing of it was understood: not even an optional value is known to be left out then. */
-bool rk_says_nothing(const struct rk_target_metrics *t, const struct rk_metrics *m);
+/* The probe printed something of which nothing was understood, or failed without a word: not even an optional value is known to be left out then. Why,
+ * or NULL. */
+const char *rk_says_nothing(const struct rk_target_metrics *t, const struct rk_metrics *m, struct rk_arena *arena);
 /* The verdict on a target whose sources have no instance of the metric. */
 void rk_judge_nothing(const struct rk_judge *j, const struct rk_rule *rule, size_t target, const struct rk_metrics *const *sources, size_t n, struct rk_outcome *outcome);
 

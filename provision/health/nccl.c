@@ -8,24 +8,50 @@
 
 enum { WORDS_MAX = 24, PAIRS_MAX = 64 };
 
+struct columns {
+	size_t algbw, busbw, wrong; /* wrong: of #wrong, or of "error" in older versions */
+	bool counts;                /* how many values were wrong; else how far they were off */
+};
 struct nccl {
+	struct columns at;
 	double size, algbw, busbw, wrong;
 	bool row, wrong_known, concluded, bounds_failed;
 	int listed; /* highest "Rank N" + 1 */
 };
 
-/* size count type redop root time algbw busbw #wrong time algbw busbw #wrong: the largest size counts, out of place. */
+/* "#  size  count  type  redop  root  time  algbw  busbw #wrong  time ...": the first ones are out of place. Older versions have no root. */
+static void nccl_head(struct nccl *n, char *line)
+{
+	struct columns at = { 0 };
+	char *words[WORDS_MAX];
+	size_t count = rk_words(line + 1, words, WORDS_MAX);
+
+	for (size_t i = 0; i < count; i++) {
+		if (!at.algbw && strcmp(words[i], "algbw") == 0)
+			at.algbw = i;
+		else if (!at.busbw && strcmp(words[i], "busbw") == 0)
+			at.busbw = i;
+		else if (!at.wrong && (strcmp(words[i], "#wrong") == 0 || strcmp(words[i], "error") == 0))
+			at = (struct columns){ at.algbw, at.busbw, i, *words[i] == '#' };
+	}
+	if (at.algbw && at.busbw && at.wrong && strcmp(words[0], "size") == 0)
+		n->at = at;
+}
+
+/* The largest size counts, out of place. */
 static void nccl_row(struct nccl *n, char **w, size_t count)
 {
+	const struct columns *at = &n->at;
 	double size, algbw, busbw;
 
-	if (count < 9 || !rk_parse_double(w[0], &size) || !rk_parse_double(w[6], &algbw) || !rk_parse_double(w[7], &busbw))
+	if (count <= at->wrong || !rk_parse_double(w[0], &size) || !rk_parse_double(w[at->algbw], &algbw) || !rk_parse_double(w[at->busbw], &busbw))
 		return;
 	double wrong = 0, in_place = 0;
-	bool known = rk_parse_double(w[8], &wrong);
-	if (count >= 13 && rk_parse_double(w[12], &in_place))
+	bool known = rk_parse_double(w[at->wrong], &wrong);
+	size_t again = at->wrong + 4; /* in place: time algbw busbw #wrong */
+	if (count > again && rk_parse_double(w[again], &in_place))
 		wrong += in_place;
-	n->wrong += wrong;
+	n->wrong += at->counts ? wrong : 0;
 	n->wrong_known |= known;
 	if (!n->row || size >= n->size) {
 		n->size = size;
@@ -45,6 +71,8 @@ static void nccl_line(struct nccl *n, char *line, bool cut)
 			int number = atoi(rank + 5);
 			n->listed = number + 1 > n->listed && number >= 0 && number < 100000 ? number + 1 : n->listed;
 		}
+		if (strstr(line, "algbw"))
+			nccl_head(n, line);
 		n->concluded |= strstr(line, "concluded") != NULL;
 		n->bounds_failed |= strstr(line, "Out of bounds values") && strstr(line, "FAILED");
 		return;
@@ -111,7 +139,7 @@ static bool nccl_error(const struct place *p, const struct rk_evidence *evidence
 static double nccl_run(const struct place *p, const struct rk_evidence *evidence, const char *why_none)
 {
 	char *at = rk_clean(p->m->arena, evidence->out, evidence->out_len), *line;
-	struct nccl n = { 0 };
+	struct nccl n = { .at = { 6, 7, 8, true } };
 	bool cut = false, error = nccl_error(p, evidence);
 
 	while ((line = rk_next_line(&at, &cut)) != NULL) {

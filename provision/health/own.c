@@ -182,10 +182,11 @@ static void table(const struct rk_own_collector *c, const struct rk_evidence *ev
 static void number(const struct rk_own_collector *c, const struct rk_evidence *evidence, struct rk_metrics *m)
 {
 	char *at = rk_clean(m->arena, evidence->out, evidence->out_len), *line;
+	bool cut = false;
 	double v;
 
-	while ((line = rk_next_line(&at, NULL)) != NULL) {
-		if (!rk_lead_number(rk_trim(line), &v))
+	while ((line = rk_next_line(&at, &cut)) != NULL) {
+		if ((cut && !rk_status_is(evidence, "0")) || !rk_lead_number(rk_trim(line), &v))
 			continue;
 		rk_metric_number(m, c->metrics[0].name, "", v);
 		return;

@@ -295,6 +295,15 @@ static const char *refusal(const char *text)
 	return NULL;
 }
 
+/* How a shell tells that a command was killed, as by `timeout -k`: 128 and the signal. */
+static const char *shell_signal(const char *status, struct rk_arena *arena)
+{
+	enum { KILLED = 128, SIGNALS = 31 };
+	uint64_t code;
+
+	return rk_parse_u64(status, &code) && code > KILLED && code <= KILLED + SIGNALS ? rk_arena_printf(arena, "%u", (unsigned)code - KILLED) : NULL;
+}
+
 const char *rk_probe_reason(const struct rk_evidence *evidence, struct rk_arena *arena)
 {
 	static const struct {
@@ -311,8 +320,9 @@ const char *rk_probe_reason(const struct rk_evidence *evidence, struct rk_arena 
 		if (strcmp(status, rows[i].status) == 0)
 			return rows[i].reason;
 	}
-	if (rk_starts_with(status, "signal:"))
-		return rk_arena_printf(arena, "killed by signal %.8s", status + 7);
+	const char *signal = rk_starts_with(status, "signal:") ? status + 7 : shell_signal(status, arena);
+	if (signal)
+		return rk_arena_printf(arena, "killed by signal %.8s", signal);
 	size_t err = evidence->err_len < 65536 ? evidence->err_len : 65536;
 	const char *reason = refusal(rk_clean(arena, evidence->err, err));
 	/* Some collectors mix the streams; a long stdout is a report, whatever it says. */

@@ -175,6 +175,7 @@ static const struct {
 } stopped[] = {
 	{ "ibstat", "signal:15", "CA 'mlx5_0'\n\tPort 1:\n\t\tState: Active\n\t\tLink layer: InfiniBand\n", "ib.ports", "", "killed by signal 15" },
 	{ "ibstat", "timeout", "CA 'mlx5_0'\n\tPort 1:\n\t\tState: Active\n\t\tLink layer: InfiniBand\n", "ib.ports", "", "timed out" },
+	{ "ibstat", "137", "CA 'mlx5_0'\n\tPort 1:\n\t\tState: Active\n\t\tLink layer: InfiniBand\n", "ib.ports", "", "killed by signal 9" },
 	{ "nvlink-status", "timeout", "GPU 0: NVIDIA A100 (UUID: GPU-0)\n", "nvlink.active", "gpu=0", "truncated" },
 	{ "storage", "0", "Smart Log for NVME device:nvme0n1\ncritical_warning : 0\nmedia_errors : 0\nSmart Log for NVME device:nvme1n1\ncritical_warning : 0\n", "nvme.drives", "", "truncated" },
 	{ "storage", "0", "Smart Log for NVME device:nvme0n1\ncritical_warning : 0", "nvme.critical_warning", "drive=nvme0n1", "truncated" },

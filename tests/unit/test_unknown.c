@@ -138,6 +138,32 @@ static void output_without_an_end_proves_nothing(void **state)
 			fail_msg("%s: %s", r.checks[i].id, r.checks[i].verdict);
 }
 
+/* A tool that fails without a word has measured nothing; one that ends well without one has nothing to tell. */
+static void a_probe_that_fails_in_silence_is_unknown(void **state)
+{
+	static const char profile[] = "{\"apiVersion\":\"racksh/v1\",\"kind\":\"Profile\",\"name\":\"x\",\"levels\":{\"quick\":[\"nvlink-errors\"]},\"rules\":{"
+				      "\"g\":{\"collector\":\"nvlink-errors\",\"metric\":\"nvlink.recovery_failed\",\"value\":0,\"optional\":true,\"message\":\"x\"}}}";
+	static const struct {
+		const char *status, *verdict, *value;
+	} rows[] = { { "0", "skipped", "not in the output" }, { "3", "unknown", "ended with 3 and said nothing" }, { "137", "unknown", "killed by signal 9" } };
+	struct rk_hprofile *p RK_CLEANUP(rk_cleanup_hprofile) = profile_of(profile);
+
+	(void)state;
+	for (size_t i = 0; i < RK_ARRAY_SIZE(rows); i++) {
+		RK_CLEANUP_ARENA struct rk_arena *arena = rk_arena_new();
+		struct rk_evidence evidence = { "nvlink-errors", "\n", 1, "", 0, rows[i].status };
+		const struct rk_target target = { .name = "a-01", .kind = "vm", .evidence = &evidence, .n_evidence = 1 };
+		struct rk_report r;
+		size_t at = 0;
+		assert_int_equal(rk_judge(p, "quick", &target, 1, arena, &r, NULL), 0);
+		while (at < r.n_checks && strcmp(r.checks[at].id, "g") != 0)
+			at++;
+		assert_true(at < r.n_checks);
+		assert_string_equal(r.checks[at].verdict, rows[i].verdict);
+		assert_string_equal(r.checks[at].value, rows[i].value);
+	}
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -146,6 +172,7 @@ int main(void)
 		cmocka_unit_test(half_a_key_is_no_key),
 		cmocka_unit_test(a_fatal_event_behind_thousands_of_others_is_found),
 		cmocka_unit_test(output_without_an_end_proves_nothing),
+		cmocka_unit_test(a_probe_that_fails_in_silence_is_unknown),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

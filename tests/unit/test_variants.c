@@ -16,6 +16,10 @@
 	"\t Link 6: 53.125 GB/s\n\t Link 7: 53.125 GB/s\n\t Link 8: 53.125 GB/s\n\t Link 9: 53.125 GB/s\n\t Link 10: 53.125 GB/s\n\t Link 11: 53.125 GB/s\n" \
 	"\t Link 12: 53.125 GB/s\n\t Link 13: 53.125 GB/s\n\t Link 14: 53.125 GB/s\n\t Link 15: 53.125 GB/s\n\t Link 16: 53.125 GB/s\n"
 #define BW(average, rate) "{\"test_info\": {\"Device\": \"mlx5_0\"}, \"results\": {\"MsgSize\": 8388608, \"BW_peak\": 0.00, \"BW_average\": " average ", \"MsgRate\": " rate "}}\n"
+#define NCCL_OLD(error)                                                                                                                         \
+	"#       size         count    type   redop     time   algbw   busbw  error     time   algbw   busbw  error\n"                                  \
+	" 17179869184    4294967296   float     sum  37889.3  453.42  680.10  " error "  37700.2  455.70  683.55  " error "\n# Out of bounds values : 0 OK\n" \
+	"# Collective test concluded: all_reduce_perf\n"
 #define MLX5 "[ 18.4] mlx5_core 0010:03:00.0: "
 
 /* want: the value, or "!reason" when it is absent, or NULL when there must be no such metric. */
@@ -63,6 +67,16 @@ static const struct {
 	{ "all GPUs in another order", "topo", "\tNIC0\tGPU1\tGPU0\nNIC0\tX\tSYS\tSYS\nGPU0\tSYS\tNV18\tX\nGPU1\tSYS\tX\tNV18\n", "topo.gpus", "", "2" },
 	{ "the node that answers", "imex-nodes-text", "Nodes:\nNode #0   - *10.0.0.1*      - READY                - Version: 580.88.01\n", "imex.node.host", "node=0", "10.0.0.1" },
 	{ "matrix in another order", "imex-nodes-text", "Nodes:\nNode #0 - a - READY\nNode #1 - b - READY\n Nodes From\\To 1 0\n 0 !V! C\n 1 C C\nDomain State: UP\n", "imex.link", "node=0,peer=1", "VERSION_MISMATCH" },
+	/* services */
+	{ "name behind its rows", "services", "LoadState=loaded\nActiveState=active\nId=nvidia-imex.service\n\nLoadState=loaded\nActiveState=failed\nId=nvidia-dcgm.service\n", "svc.nvidia-imex", "", "active" },
+	{ "rows before the name of the next", "services", "LoadState=loaded\nActiveState=active\nId=nvidia-imex.service\n\nLoadState=loaded\nActiveState=failed\nId=nvidia-dcgm.service\n", "svc.nvidia-dcgm", "", "failed" },
+	{ "word that nobody knows", "services", "active\nhibernating\nfailed\n", "svc.nvidia-dcgm", "", "failed" },
+	{ "state that nobody knows", "services", "active\nhibernating\nfailed\n", "svc.nvidia-persistenced", "", "!hibernating" },
+	/* nccl-tests */
+	{ "no column of the root", "nccl-allreduce", NCCL_OLD("0e+00"), "nccl.busbw", "", "680.1" },
+	{ "how far off, not how many", "nccl-allreduce", NCCL_OLD("2e-07"), "nccl.wrong", "", "0" },
+	{ "not checked", "nccl-allreduce", NCCL_OLD("N/A"), "nccl.wrong", "", "!not checked (-c 0)" },
+	{ "in an order of its own", "nccl-allreduce", "#  size  count  busbw  algbw  time #wrong\n 17179869184 4294967296 918.77 465.85 36878.3 3\n# Collective test concluded: all_reduce_perf\n", "nccl.busbw", "", "918.77" },
 	/* kernel log */
 	{ "slot slower than the card", "dmesg-xid", MLX5 "504.112 Gb/s available PCIe bandwidth, limited by 32.0 GT/s PCIe x16 link at 0010:02:00.0 (capable of 1008.092 Gb/s with 64.0 GT/s PCIe x16 link)\n", "mlx5.pcie_limited", "", "0" },
 	{ "lanes missing", "dmesg-xid", MLX5 "252.048 Gb/s available PCIe bandwidth, limited by 32.0 GT/s PCIe x8 link at 0010:02:00.0 (capable of 1008.092 Gb/s with 64.0 GT/s PCIe x16 link)\n", "mlx5.pcie_limited", "", "1" },
