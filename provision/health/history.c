@@ -7,7 +7,7 @@
 #include "inventory/base/clock.h"
 #include "inventory/base/map.h"
 
-enum { KEPT = 32, BAD_MAX = 200, FLAPS = 3, NOTES_MAX = 40 };
+enum { KEPT = 32, TEXTS_MAX = 200, FLAPS = 3, NOTES_MAX = 40 };
 
 static bool is_bad(const struct rk_check *c)
 {
@@ -60,18 +60,23 @@ static void add_findings(struct rk_jw *w, const struct rk_report *r)
 	rk_jw_end(w);
 }
 
-/* Everything a check did not pass on from row `at` on, its first, whatever the verdict: "check targets". */
-static const char *bad_text(const struct rk_report *r, size_t at, struct rk_arena *arena)
+static bool is_silenced(const struct rk_check *c)
+{
+	return c->silence != NULL;
+}
+
+/* What a check found and is `wanted`, from row `at` on, its first: "check targets". */
+static const char *targets_text(const struct rk_report *r, size_t at, bool (*wanted)(const struct rk_check *c), struct rk_arena *arena)
 {
 	const char *id = r->checks[at].id, **names;
 	size_t n = 0;
 
 	for (size_t i = at; i < r->n_checks; i++)
-		n += is_bad(&r->checks[i]) && strcmp(r->checks[i].id, id) == 0 ? r->checks[i].n_targets : 0;
+		n += wanted(&r->checks[i]) && strcmp(r->checks[i].id, id) == 0 ? r->checks[i].n_targets : 0;
 	names = rk_arena_array(arena, n + 1, sizeof(*names));
 	n = 0;
 	for (size_t i = at; i < r->n_checks; i++) {
-		if (!is_bad(&r->checks[i]) || strcmp(r->checks[i].id, id) != 0)
+		if (!wanted(&r->checks[i]) || strcmp(r->checks[i].id, id) != 0)
 			continue;
 		for (size_t t = 0; t < r->checks[i].n_targets; t++)
 			names[n++] = r->checks[i].targets[t];
@@ -79,26 +84,32 @@ static const char *bad_text(const struct rk_report *r, size_t at, struct rk_aren
 	return rk_arena_printf(arena, "%s %s", id, rk_nodeset_fold(arena, names, n));
 }
 
-/* One entry of the history: what is not well. */
-static void add_entry(struct rk_jw *w, const struct rk_report *r, const char *at)
+static void add_texts(struct rk_jw *w, const char *key, const struct rk_report *r, bool (*wanted)(const struct rk_check *c))
 {
 	RK_CLEANUP_ARENA struct rk_arena *arena = rk_arena_new();
 	struct rk_map *told RK_CLEANUP_MAP = rk_map_new();
 	size_t n = 0;
 
+	rk_jw_key(w, key);
+	rk_jw_array(w);
+	for (size_t i = 0; i < r->n_checks && n < TEXTS_MAX; i++) {
+		if (!wanted(&r->checks[i]) || !rk_map_add(told, r->checks[i].id, 1, NULL))
+			continue;
+		rk_jw_str(w, targets_text(r, i, wanted, arena));
+		n++;
+	}
+	rk_jw_end(w);
+}
+
+/* One entry of the history: what is not well, and what would not be but for a silence. */
+static void add_entry(struct rk_jw *w, const struct rk_report *r, const char *at)
+{
 	rk_jw_object(w);
 	text_key(w, "at", at);
 	text_key(w, "verdict", r->verdict);
 	text_key(w, "level", r->level);
-	rk_jw_key(w, "bad");
-	rk_jw_array(w);
-	for (size_t i = 0; i < r->n_checks && n < BAD_MAX; i++) {
-		if (!is_bad(&r->checks[i]) || !rk_map_add(told, r->checks[i].id, 1, NULL))
-			continue;
-		rk_jw_str(w, bad_text(r, i, arena));
-		n++;
-	}
-	rk_jw_end(w);
+	add_texts(w, "bad", r, is_bad);
+	add_texts(w, "silenced", r, is_silenced);
 	rk_jw_end(w);
 }
 
@@ -143,22 +154,12 @@ static const char *targets_of(const struct rk_jnode *item, const char *check)
 	return text && strncmp(text, check, n) == 0 && text[n] == ' ' ? text + n + 1 : NULL;
 }
 
-/* The first item of a check. */
-static const struct rk_jnode *first_of(const struct rk_jnode *entry, const char *check)
-{
-	RK_JEACH(item, rk_jget(entry, "bad")) {
-		if (targets_of(item, check))
-			return item;
-	}
-	return NULL;
-}
-
-/* Whatever a check did not pass on, as one text; NULL: nothing. */
-static const char *bad_of(const struct rk_jnode *entry, const char *check, struct rk_arena *arena)
+/* All targets of a check in such an array, as one text; NULL: none. */
+static const char *all_of(const struct rk_jnode *array, const char *check, struct rk_arena *arena)
 {
 	const char *text = NULL;
 
-	RK_JEACH(item, rk_jget(entry, "bad")) {
+	RK_JEACH(item, array) {
 		const char *more = targets_of(item, check);
 		if (more)
 			text = text ? rk_arena_printf(arena, "%s,%s", text, more) : more;
@@ -194,32 +195,39 @@ struct course {
 	struct {
 		const char *at;
 		bool same_level;          /* as the newest one */
-		struct rk_nodeset bad;
+		struct rk_nodeset bad, silenced;
 	} entries[KEPT];
 	size_t n;
 };
 
+/* A large fault that stays is told in the same words each time. */
+static struct rk_nodeset targets_again(const char *text, const char **last, const struct rk_nodeset *before, struct rk_arena *arena)
+{
+	bool same = before && rk_streq(text, *last);
+
+	*last = text;
+	return same ? *before : rk_history_targets(text, arena);
+}
+
 static void read_course(const struct rk_jnode *history, const char *check, struct rk_arena *arena, struct course *ret)
 {
-	const char *level = rk_jstr(rk_jget(history->child, "level")), *last = NULL;
+	const char *level = rk_jstr(rk_jget(history->child, "level")), *bad = NULL, *silenced = NULL;
 
 	*ret = (struct course){ .check = check };
 	RK_JEACH(entry, history) {
 		size_t n = ret->n;
 		if (n == KEPT)
 			return;
-		const char *text = bad_of(entry, check, arena);
 		ret->entries[n].at = rk_jstr(rk_jget(entry, "at"));
 		ret->entries[n].same_level = rk_streq(rk_jstr(rk_jget(entry, "level")), level);
-		/* A large fault that stays is told in the same words each time. */
-		ret->entries[n].bad = n && rk_streq(text, last) ? ret->entries[n - 1].bad : rk_history_targets(text, arena);
+		ret->entries[n].bad = targets_again(all_of(rk_jget(entry, "bad"), check, arena), &bad, n ? &ret->entries[n - 1].bad : NULL, arena);
+		ret->entries[n].silenced = targets_again(all_of(rk_jget(entry, "silenced"), check, arena), &silenced, n ? &ret->entries[n - 1].silenced : NULL, arena);
 		ret->n++;
-		last = text;
 	}
 }
 
-/* What is to be said of a target that is bad now: how the note begins and ends. Validations of other levels count as far as they found it, too: a
- * deeper one asks more, so a finding that is missing at a lower level says nothing. */
+/* What is to be said of a target that is bad now or was: how the note begins and ends. Validations of other levels count as far as they found it, too: a
+ * deeper one asks more, so a finding that is missing at a lower level says nothing. Neither does one while it was silenced. */
 struct remark {
 	const char *head, *tail;          /* head NULL: nothing */
 };
@@ -227,12 +235,15 @@ struct remark {
 static struct remark remark_on(const struct course *c, const char *name, struct rk_arena *arena)
 {
 	size_t in_a_row = 0, changes = 0, seen = 0;
-	bool unbroken = true, before = true;
+	const bool bad = has(&c->entries[0].bad, name);
+	bool unbroken = bad, before = bad;
 	const char *since = NULL;
 
+	if (has(&c->entries[0].silenced, name))
+		return (struct remark){ NULL, "" };
 	for (size_t i = 0; i < c->n; i++) {
 		bool now = has(&c->entries[i].bad, name);
-		if (!now && !c->entries[i].same_level)
+		if ((!c->entries[i].same_level && !(now && bad)) || has(&c->entries[i].silenced, name))
 			continue;
 		seen++;
 		changes += now != before;
@@ -242,28 +253,47 @@ static struct remark remark_on(const struct course *c, const char *name, struct 
 		since = unbroken ? c->entries[i].at : since;
 	}
 	if (changes >= FLAPS)
-		return (struct remark){ "flapping", rk_arena_printf(arena, ": %zu changes in the last %zu validations", changes, seen) };
+		return (struct remark){ "flapping", rk_arena_printf(arena, ": %zu changes in the last %zu validations%s", changes, seen, bad ? "" : ", not found now") };
 	if (in_a_row > 1)
 		return (struct remark){ "not new", rk_arena_printf(arena, ": in %zu validations since %s", in_a_row, since ? since : "an unknown time") };
-	return (struct remark){ in_a_row < seen ? "new" : NULL, "" };
+	return (struct remark){ bad && in_a_row < seen ? "new" : NULL, "" };
+}
+
+/* All targets that it was found on. In the arena. */
+static struct rk_nodeset ever_bad(const struct course *c, struct rk_arena *arena)
+{
+	struct rk_map *seen RK_CLEANUP_MAP = rk_map_new();
+	struct rk_nodeset all = { NULL, 0 };
+	size_t most = 0;
+
+	for (size_t i = 0; i < c->n; i++)
+		most += c->entries[i].bad.n;
+	all.names = rk_arena_array(arena, most + 1, sizeof(*all.names));
+	for (size_t i = 0; i < c->n; i++) {
+		for (size_t k = 0; k < c->entries[i].bad.n; k++) {
+			if (rk_map_add(seen, c->entries[i].bad.names[k], 1, NULL))
+				all.names[all.n++] = c->entries[i].bad.names[k];
+		}
+	}
+	return all;
 }
 
 /* Targets with the same remark share a note. Notes are in the arena. */
 static void note_check(const struct course *c, struct rk_arena *scratch, struct rk_arena *arena, const char **notes, size_t *n)
 {
-	const struct rk_nodeset *bad = &c->entries[0].bad;
-	struct remark *remarks = rk_arena_array(scratch, bad->n + 1, sizeof(*remarks));
-	const char **names = rk_arena_array(scratch, bad->n + 1, sizeof(*names));
+	const struct rk_nodeset all = ever_bad(c, scratch);
+	struct remark *remarks = rk_arena_array(scratch, all.n + 1, sizeof(*remarks));
+	const char **names = rk_arena_array(scratch, all.n + 1, sizeof(*names));
 
-	for (size_t i = 0; i < bad->n; i++)
-		remarks[i] = remark_on(c, bad->names[i], scratch);
-	for (size_t i = 0; i < bad->n && *n < NOTES_MAX; i++) {
+	for (size_t i = 0; i < all.n; i++)
+		remarks[i] = remark_on(c, all.names[i], scratch);
+	for (size_t i = 0; i < all.n && *n < NOTES_MAX; i++) {
 		const struct remark first = remarks[i];
 		size_t alike = 0;
-		for (size_t k = i; first.head && k < bad->n; k++) {
+		for (size_t k = i; first.head && k < all.n; k++) {
 			if (!rk_streq(remarks[k].head, first.head) || strcmp(remarks[k].tail, first.tail) != 0)
 				continue;
-			names[alike++] = bad->names[k];
+			names[alike++] = all.names[k];
 			remarks[k].head = NULL;
 		}
 		if (alike)
@@ -274,6 +304,7 @@ static void note_check(const struct course *c, struct rk_arena *scratch, struct 
 const char **rk_history_notes(const char *kept, struct rk_arena *arena)
 {
 	struct rk_json *json RK_CLEANUP_JSON = NULL;
+	struct rk_map *told RK_CLEANUP_MAP = rk_map_new();
 	const char **notes = rk_arena_array(arena, NOTES_MAX + 1, sizeof(*notes));
 	struct course course;
 	size_t n = 0;
@@ -283,13 +314,15 @@ const char **rk_history_notes(const char *kept, struct rk_arena *arena)
 	const struct rk_jnode *history = rk_jget(rk_json_root(json), "history");
 	if (!history || history->type != RK_JARRAY || history->n < 2)
 		return notes;
-	RK_JEACH(item, rk_jget(history->child, "bad")) {
-		const char *text = rk_jstr(item), *check = text ? rk_arena_strndup(arena, text, strcspn(text, " ")) : NULL;
-		if (!check || first_of(history->child, check) != item)
-			continue;
-		RK_CLEANUP_ARENA struct rk_arena *scratch = rk_arena_new();
-		read_course(history, check, scratch, &course);
-		note_check(&course, scratch, arena, notes, &n);
+	RK_JEACH(entry, history) {
+		RK_JEACH(item, rk_jget(entry, "bad")) {
+			const char *text = rk_jstr(item), *check = text ? rk_arena_strndup(arena, text, strcspn(text, " ")) : NULL;
+			if (!check || !rk_map_add(told, check, 1, NULL))
+				continue;
+			RK_CLEANUP_ARENA struct rk_arena *scratch = rk_arena_new();
+			read_course(history, check, scratch, &course);
+			note_check(&course, scratch, arena, notes, &n);
+		}
 	}
 	return notes;
 }

@@ -199,6 +199,15 @@ static void keep(const struct rk_report *r, const char *level, bool sick, int64_
 	*kept = next;
 }
 
+static const char *note_with(const struct rk_str *kept, const char *text, struct rk_arena *arena)
+{
+	const char **notes = rk_history_notes(rk_str_text(kept), arena);
+
+	while (*notes && !strstr(*notes, text))
+		notes++;
+	return *notes;
+}
+
 static void kept_validations_tell_new_from_old_and_what_comes_and_goes(void **state)
 {
 	RK_CLEANUP_ARENA struct rk_arena *arena = rk_arena_new();
@@ -215,12 +224,40 @@ static void kept_validations_tell_new_from_old_and_what_comes_and_goes(void **st
 	keep(&report, "quick", false, 4 * day, &kept);
 	keep(&report, "quick", true, 5 * day, &kept);
 	assert_string_equal(rk_history_notes(rk_str_text(&kept), arena)[0], "flapping: gpu.x a-02: 3 changes in the last 5 validations");
-	for (int i = 6; i < 80; i++)
+	/* That it is well at this moment ends nothing; that a lesser level does not look at it is no change. */
+	keep(&report, "quick", false, 6 * day, &kept);
+	assert_non_null(note_with(&kept, "flapping: gpu.x a-02: 4 changes in the last 6 validations, not found now", arena));
+	keep(&report, "standard", false, 7 * day, &kept);
+	assert_null(note_with(&kept, "gpu.x", arena));
+	for (int i = 8; i < 80; i++)
 		keep(&report, "quick", true, i * day, &kept);
 	RK_CLEANUP_JSON struct rk_json *json = NULL;
 	assert_int_equal(rk_json_parse("kept", rk_str_text(&kept), kept.len, &json, NULL), 0);
 	assert_int_equal(rk_jget(rk_json_root(json), "history")->n, 32);
 	assert_string_equal(rk_jstr(rk_jget(rk_json_root(json), "verdict")), "fail");
+}
+
+/* Found, silenced twice and found again it has been there all the time. */
+static void a_silence_is_neither_an_end_nor_a_beginning(void **state)
+{
+	static const struct rk_silence silence = { .id = 1 };
+	static const char *sick[] = { "a-02" };
+	struct rk_check quiet = { .id = "gpu.x", .verdict = "skipped", .silence = &silence, .silenced = "fail", .targets = sick, .n_targets = 1, .folded = "a-02" };
+	RK_CLEANUP_ARENA struct rk_arena *arena = rk_arena_new();
+	struct rk_str kept RK_CLEANUP_STR = RK_STR_INIT;
+	struct rk_report silenced = report;
+	const int64_t day = 86400000;
+
+	(void)state;
+	silenced.checks = &quiet;
+	silenced.n_checks = 1;
+	for (int i = 1; i <= 3; i++) {
+		keep(&report, "quick", true, (2 * i - 1) * day, &kept);
+		keep(&silenced, "quick", true, 2 * i * day, &kept);
+		assert_null(note_with(&kept, "gpu.x", arena));
+	}
+	keep(&report, "quick", true, 7 * day, &kept);
+	assert_string_equal(rk_history_notes(rk_str_text(&kept), arena)[0], "not new: gpu.x a-02: in 4 validations since 1970-01-02T00:00:00Z");
 }
 
 /* A validation in which the check failed on the first `bad` of these, and could not be told on the next `mute` of them. */
@@ -311,6 +348,7 @@ int main(void)
 		cmocka_unit_test(a_finding_links_to_the_answers_behind_it),
 		cmocka_unit_test(passed_and_not_judged_are_counted_by_check),
 		cmocka_unit_test(a_finding_of_many_values_is_kept_as_one),
+		cmocka_unit_test(a_silence_is_neither_an_end_nor_a_beginning),
 		cmocka_unit_test(links_lead_into_any_folder),
 		cmocka_unit_test(hidden_characters_are_shown),
 		cmocka_unit_test(junit_counts_each_target_once_per_check),
