@@ -23,6 +23,7 @@ static struct pg *self(const struct rk_db *db)
 }
 
 /* SQLSTATE, or its class (two characters), and what it means for the user. */
+#define ONLY_READS "this server only reads (a standby?); name the primary, or add target_session_attrs=read-write to the URI"
 static const struct {
 	const char *state;
 	int rc;
@@ -31,7 +32,8 @@ static const struct {
 	{ "23", RK_CONFLICT, NULL },
 	{ "40", RK_CONFLICT, "try again" },
 	{ "55P03", RK_CONFLICT, "another writer has kept the store locked for 30 s; see pg_stat_activity, then try again" },
-	{ "25006", RK_FAILED, "this server only reads (a standby?); name the primary, or add target_session_attrs=read-write to the URI" },
+	{ "25006", RK_FAILED, ONLY_READS },
+	{ "0A000", RK_FAILED, ONLY_READS }, /* of all our statements a server lacks one only: to begin a write while it recovers */
 	{ "42501", RK_FAILED, "the role needs CREATE on the schema, or must own the tables of racksh" },
 	{ "53100", RK_FAILED, "the server's disk is full; nothing was changed; free some space there and try again" },
 	{ "53300", RK_UNREACHABLE, "the server has no connection left; try again, or raise max_connections" },

@@ -8,6 +8,7 @@
 
 #include <pthread.h>
 
+#include "inventory/base/file.h"
 #include "inventory/db.h"
 #include "provision/cluster.h"
 #include "tests/contract/pg.h"
@@ -255,11 +256,51 @@ static void a_connection_cut_in_any_write_leaves_all_or_nothing(void **state)
 	unlink(backup_path);
 }
 
+/* ---- a server that only reads ----------------------------------------------------------------------------------------------------------------- */
+
+static void become_standby(bool standby)
+{
+	char *path RK_CLEANUP_FREE = rk_xasprintf("%s/data/standby.signal", pg.folder);
+
+	pg_signal(&pg, "stop");
+	if (standby)
+		sim_must(rk_file_write(path, "", 0, 0644, err));
+	else
+		unlink(path);
+	pg_signal(&pg, "start");
+}
+
+static void a_standby_is_read_and_says_who_takes_writes(void **state)
+{
+	RK_CLEANUP_ERR struct rk_err said = RK_ERR_INIT;
+	struct rk_site *site = NULL;
+
+	(void)state;
+	if (!pg.uri) {
+		skip();
+		return;
+	}
+	char *uri RK_CLEANUP_FREE = server_store(FILLED);
+	become_standby(true);
+	int rc = with_store(uri, do_cluster, &said);
+	RK_CLEANUP_STORE struct rk_store *store = NULL;
+	int read = rk_store_open(uri, RK_STORE_READ, &writes_actor, &store, NULL);
+	read = read ? read : rk_store_snapshot(store, &site, NULL);
+	become_standby(false);
+	assert_int_equal(rc, RK_FAILED);
+	assert_non_null(said.hint);
+	assert_non_null(strstr(said.hint, "standby"));
+	assert_int_equal(read, 0);
+	rk_site_free(site);
+	sim_must(with_store(uri, do_cluster, err));
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(a_server_lost_at_any_time_leaves_an_operation_that_can_be_finished),
 		cmocka_unit_test(a_connection_cut_in_any_write_leaves_all_or_nothing),
+		cmocka_unit_test(a_standby_is_read_and_says_who_takes_writes),
 	};
 
 #ifdef RK_WITH_LIBPQ
