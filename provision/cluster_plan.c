@@ -1,6 +1,7 @@
 #include <string.h>
 
 #include "provision/cluster_impl.h"
+#include "provision/health/health.h"
 
 /* A misspelt name would keep nothing apart. It is enough that the later one of two names the other. */
 static int check_apart(const struct rk_site *site, const struct rk_spec *spec, struct rk_err *err)
@@ -21,6 +22,16 @@ int rk_cluster_name_free(const struct rk_site *site, const char *name, struct rk
 	return rk_err_set(err, RK_CONFLICT, "there is a service \"%s\", and subnet managers call its partition so", name);
 }
 
+/* The one that the finished cluster is judged by: a mistake in it is found before anything is built. */
+static int check_profile(const struct rk_spec *spec, struct rk_err *err)
+{
+	struct rk_hprofile *profile = NULL;
+	int rc = spec->validation.profile ? rk_hprofile_load(spec->validation.profile, &profile, err) : 0;
+
+	rk_hprofile_free(profile);
+	return rc ? rk_err_while(err, "validation of cluster \"%s\"", spec->name) : 0;
+}
+
 static int check_spec(const struct rk_site *site, const struct rk_spec *spec, const struct rk_size **ret_size, struct rk_err *err)
 {
 	int rc = rk_cluster_name_free(site, spec->name, err);
@@ -38,7 +49,8 @@ static int check_spec(const struct rk_site *site, const struct rk_spec *spec, co
 		rk_err_hint(err, "racksh image list");
 		return RK_NOT_FOUND;
 	}
-	return check_apart(site, spec, err);
+	rc = check_profile(spec, err);
+	return rc ? rc : check_apart(site, spec, err);
 }
 
 /* Ids for a new cluster: one partition per rack it touches, one PKey. */

@@ -778,6 +778,21 @@ static void a_rename_that_never_was_is_not_taken_for_one_that_was_done(void **st
 	assert_int_equal(rk_cluster_rename(&f->world, "x", "y", &op, NULL), RK_NOT_FOUND);
 }
 
+static void a_profile_that_is_not_there_is_found_before_anything_is_built(void **state)
+{
+	struct fixture *f = *state;
+	struct rk_err why RK_CLEANUP_ERR = RK_ERR_INIT;
+	struct rk_op_row *ops;
+	int64_t op;
+	size_t n;
+
+	struct rk_spec *spec = spec_of(f->arena, "b", "u", 2, 1, false);
+	spec->validation.profile = "no-such";
+	assert_int_equal(rk_cluster_create(&f->world, spec, &op, &why), RK_NOT_FOUND);
+	OK(rk_store_op_list(f->world.store, f->arena, &ops, &n, err));
+	assert_int_equal(n, 0);
+}
+
 static void clusters_kept_apart_stay_apart_when_they_grow_and_are_renamed(void **state)
 {
 	struct fixture *f = *state;
@@ -846,6 +861,7 @@ int main(void)
 		WITH_TWIN(drift_has_a_way_back),
 		WITH_TWIN(a_renamed_cluster_goes_on),
 		WITH_TWIN(a_rename_that_never_was_is_not_taken_for_one_that_was_done),
+		WITH_TWIN(a_profile_that_is_not_there_is_found_before_anything_is_built),
 		WITH_TWIN(clusters_kept_apart_stay_apart_when_they_grow_and_are_renamed),
 	};
 
