@@ -15,6 +15,7 @@
 #include "inventory/base/clock.h"
 #include "inventory/base/file.h"
 #include "inventory/base/str.h"
+#include "provision/op.h"
 
 enum { HISTORY_MAX = 10000, SCRIPT_MAX = 1 << 20, NAMES_SHOWN = 12, OPS_OFFERED = 50 };
 
@@ -68,7 +69,7 @@ static void offer_ops(const char *prefix, struct rk_candidates *found)
 		if (!rk_starts_with(id, prefix))
 			continue;
 		if (strcmp(rows[i].state, "running") == 0)
-			rk_store_op_alive(shell.app->world.store, rows[i].id, &alive, NULL);
+			rk_op_is_run(&shell.app->world, &rows[i], &alive, NULL);
 		*rk_vec_push(found) = (struct rk_candidate){ rk_xstrdup(id), rk_xasprintf("%s (%s)", rows[i].command, alive ? rows[i].state : "resumable") };
 	}
 }

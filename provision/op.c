@@ -109,20 +109,25 @@ static void list_waiting(const struct rk_run *r, bool undoing, struct rk_err *er
 	}
 }
 
-/* Nobody runs it from here on. False: somebody else does already. A store that cannot be written changes nothing: a process that is gone says as much. */
+/* Nobody runs it from here on. False: somebody else does already. Where the store cannot be written a process that is gone says as much, and one that
+ * lives on has to know it. */
 static bool let_go(const struct rk_run *r, const char *why, struct rk_err *err)
 {
 	struct rk_arena *arena RK_CLEANUP_ARENA = rk_arena_new();
 	struct rk_store *store = r->world->store;
 	struct rk_op_row row;
 
+	r->world->unsaid = r->op;
 	if (rk_store_begin(store, -1, NULL))
 		return true;
 	bool ours = rk_run_ours(r, arena, &row, err) != RK_CONFLICT;
-	if (ours && !rk_store_op_set(store, r->op, "resumable", why, NULL))
-		rk_store_commit(store, NULL);
+	int rc = ours ? rk_store_op_set(store, r->op, "resumable", why, NULL) : 0;
+	if (ours && !rc)
+		rc = rk_store_commit(store, NULL);
 	else
 		rk_store_rollback(store);
+	if (!rc)
+		r->world->unsaid = 0;
 	return ours;
 }
 
@@ -274,12 +279,26 @@ int rk_op_busy(const struct rk_op_row *row, struct rk_err *err)
 	return RK_CONFLICT;
 }
 
+/* Of this process: the store's "user@host pid" ends so. */
+static bool is_ours(const struct rk_store *store, const char *runner)
+{
+	return rk_streq(strrchr(rk_store_by(store), '@') + 1, runner);
+}
+
+int rk_op_is_run(struct rk_world *world, const struct rk_op_row *row, bool *ret, struct rk_err *err)
+{
+	bool given_up = row->id == world->unsaid && is_ours(world->store, row->runner);
+
+	*ret = false;
+	return given_up || !rk_op_in_state(row, "running") ? 0 : rk_store_op_alive(world->store, row->id, ret, err);
+}
+
 /* Inside a transaction: nobody else takes it up at the same time. */
 int rk_op_claim_row(struct rk_world *world, const struct rk_op_row *row, const char *why, struct rk_arena *arena, struct rk_err *err)
 {
 	const char *former;
 	bool alive = false;
-	int rc = rk_op_in_state(row, "running") ? rk_store_op_alive(world->store, row->id, &alive, err) : 0;
+	int rc = rk_op_is_run(world, row, &alive, err);
 
 	if (!rc && alive)
 		return rk_op_busy(row, err);

@@ -13,26 +13,40 @@ static bool interrupted(const struct rk_world *world)
 	return world->cancel && *world->cancel;
 }
 
+/* 1: look again at once. *ret_over: nothing is left to watch over. */
+static int look_after(struct rk_world *world, int64_t op, bool *ret_over, struct rk_err *err)
+{
+	struct rk_arena *arena RK_CLEANUP_ARENA = rk_arena_new();
+	struct rk_awaited a;
+	bool alive = false;
+	int rc = rk_op_read_awaited(world, op, arena, &a, err);
+
+	if (!rc)
+		rc = rk_op_is_run(world, &a.row, &alive, err);
+	*ret_over = !rc && rk_op_is_over(&a.row);
+	if (rc || *ret_over || (a.step ? !rk_op_overdue(&a) : alive))
+		return rc;
+	rc = rk_op_resume(world, op, err);
+	return rc ? rc : 1;
+}
+
+/* Somebody else was faster: what becomes of it there is watched on. A store that does not answer will: nobody else undoes what nobody confirmed. */
+static bool watches_on(const struct rk_world *world, int64_t op, int rc)
+{
+	return !rc || rc == RK_CONFLICT || rc == RK_UNREACHABLE || world->unsaid == op;
+}
+
 int rk_op_watch(struct rk_world *world, int64_t op, struct rk_err *err)
 {
+	bool over = false;
+
 	/* This is the process that watches: it starts no other. */
 	world->detach = NULL;
 	for (;;) {
-		struct rk_arena *arena RK_CLEANUP_ARENA = rk_arena_new();
-		struct rk_awaited a;
-		bool alive = false;
-		int rc = rk_op_read_awaited(world, op, arena, &a, err);
-		if (!rc && rk_op_in_state(&a.row, "running"))
-			rc = rk_store_op_alive(world->store, op, &alive, err);
-		if (rc || rk_op_is_over(&a.row))
-			return rc;
-		bool waits = a.step ? !rk_op_overdue(&a) : alive;
-		if (!waits)
-			rc = rk_op_resume(world, op, err);
-		if (!waits && !rc)
+		int rc = look_after(world, op, &over, err);
+		if (rc == 1)
 			continue;
-		/* Somebody else was faster: what becomes of it there is watched on. */
-		if (rc && rc != RK_CONFLICT)
+		if (over || !watches_on(world, op, rc))
 			return rc;
 		rk_err_clear(err);
 		if (interrupted(world))
@@ -52,8 +66,8 @@ static int ask_to_stop(struct rk_world *world, int64_t op, struct rk_err *err)
 	if (rc)
 		return rc;
 	rc = rk_store_op_get(world->store, op, arena, &row, err);
-	if (!rc && rk_op_in_state(&row, "running"))
-		rc = rk_store_op_alive(world->store, op, &alive, err);
+	if (!rc)
+		rc = rk_op_is_run(world, &row, &alive, err);
 	if (!rc && !alive)
 		rc = 1;
 	if (!rc)
@@ -74,8 +88,8 @@ static int await_end(struct rk_world *world, int64_t op, struct rk_err *err)
 		if (!rc && rk_op_is_over(&row))
 			return rk_op_in_state(&row, "cancelled") ? 0 : rk_err_set(err, RK_CONFLICT, "operation %" PRId64 " was %s before it heard of it", op, row.state);
 		if (!rc)
-			rc = rk_store_op_alive(world->store, op, &alive, err);
-		if (!rc && (!alive || !rk_op_in_state(&row, "running")))
+			rc = rk_op_is_run(world, &row, &alive, err);
+		if (!rc && !alive)
 			return rk_op_take_back(world, op, "cancelled", NULL, err);
 		if (!rc && interrupted(world))
 			rc = rk_err_set(err, RK_CANCELLED, "stopped waiting; operation %" PRId64 " is still asked to stop", op);
@@ -112,8 +126,8 @@ static int take_over(struct rk_world *world, int64_t op, bool force, struct rk_a
 
 	if (!rc && !rk_op_in_state(&row, "running") && !rk_op_in_state(&row, "resumable"))
 		rc = rk_err_set(err, RK_CONFLICT, "operation %" PRId64 " is %s: there is nothing to take over", op, row.state);
-	if (!rc && rk_op_in_state(&row, "running"))
-		rc = rk_store_op_alive(world->store, op, &alive, err);
+	if (!rc)
+		rc = rk_op_is_run(world, &row, &alive, err);
 	if (!rc && alive && (!force || of_this_host(&row)))
 		rc = rk_op_busy(&row, err);
 	if (!rc)

@@ -19,6 +19,7 @@ struct rk_world {
 	bool no_notes;                    /* --read-only, --dry-run: what a reading command found is written down nowhere */
 	bool wait;                        /* --wait */
 	int confirm_ms;                   /* --confirm-within: what the command changes is undone unless confirmed in this time; 0: no such thing */
+	int64_t unsaid;                   /* an operation that this process stopped running and could not say so of, because the store did not answer; 0: none */
 	/* Steps of this lane ("nvlink:r01") are given up when they fail (op resume --give-up), and why; NULL: none are. */
 	const char *give_up, *give_up_why;
 	struct rk_bundle *bundle;         /* changes are put together in it instead of being carried out (provision/bundle.h), or NULL */

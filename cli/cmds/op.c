@@ -9,7 +9,7 @@ static const char *state_of(struct rk_call *call, const struct rk_op_row *row)
 {
 	bool alive = true;
 
-	if (strcmp(row->state, "running") != 0 || rk_store_op_alive(call->world->store, row->id, &alive, NULL) || alive)
+	if (strcmp(row->state, "running") != 0 || rk_op_is_run(call->world, row, &alive, NULL) || alive)
 		return row->state;
 	rk_out_note(call->out, "nobody runs operation %" PRId64 " any more: racksh op resume %" PRId64 ", or racksh op rollback %" PRId64, row->id, row->id, row->id);
 	return "resumable";

@@ -91,8 +91,7 @@ static void a_server_lost_at_any_time_leaves_an_operation_that_can_be_finished(v
 			sim_must(rk_world_refresh(&w.world, err));
 			sim_must(rk_store_op_list(w.world.store, w.arena, &ops, &n, err));
 			assert_int_equal(n, 1);
-			/* This process is still alive, so it says itself that it gave the operation up. */
-			sim_must(rk_store_op_set(w.world.store, ops[0].id, "resumable", NULL, err));
+			/* This process is still alive, and could not say that it gave the operation up. */
 			sim_must(rk_op_resume(&w.world, ops[0].id, err));
 			sim_must(rk_world_refresh(&w.world, err));
 		}
@@ -100,6 +99,81 @@ static void a_server_lost_at_any_time_leaves_an_operation_that_can_be_finished(v
 		sim_world_close(&w);
 	}
 	assert_true(interrupted > 0);
+}
+
+/* ---- nobody confirms, and the server is away when it is to be undone -------------------------------------------------------------------------- */
+
+/* Brings the server back once the process that watches has noticed. */
+static void *start_when_noticed(void *arg)
+{
+	const struct rk_world *world = arg;
+
+	while (!__atomic_load_n(&world->unsaid, __ATOMIC_ACQUIRE))
+		usleep(1000);
+	pg_signal(&pg, "start");
+	return NULL;
+}
+
+static void *start_now(void *arg)
+{
+	(void)arg;
+	pg_signal(&pg, "start");
+	return NULL;
+}
+
+static void open_on_trial(struct sim_world *w, const char *schema, int64_t *ret_op)
+{
+	char *sql RK_CLEANUP_FREE = rk_xasprintf("CREATE SCHEMA %s", schema), *uri RK_CLEANUP_FREE = rk_xasprintf("%s&options=-csearch_path%%3D%s", pg.uri, schema);
+	struct rk_spec *spec;
+	struct rk_db *db = NULL;
+
+	sim_must(rk_db_open(pg.uri, true, &db, err));
+	sim_must(rk_db_query(db, sql, NULL, 0, NULL, NULL, err));
+	rk_db_close(db);
+	sim_world_open_at(w, uri, NULL);
+	w->world.confirm_ms = 1;
+	sim_must(rk_spec_parse("spec", spec_text, strlen(spec_text), w->arena, &spec, err));
+	sim_must(rk_cluster_create(&w->world, spec, ret_op, err));
+}
+
+static void assert_undone(struct sim_world *w, int64_t op)
+{
+	struct rk_op_row row;
+
+	sim_must(rk_store_op_get(w->world.store, op, w->arena, &row, err));
+	assert_string_equal(row.state, "rolled-back");
+	assert_int_equal(w->world.site->n_clusters, 0);
+	sim_must(rk_store_check(w->world.store, err));
+	sim_world_close(w);
+}
+
+/* Before the undoing, and in the middle of it. */
+static void what_nobody_confirmed_is_undone_when_the_server_is_back(void **state)
+{
+	pthread_t starter;
+	struct sim_world w;
+	int64_t op;
+
+	(void)state;
+	if (!pg.uri) {
+		skip();
+		return;
+	}
+	open_on_trial(&w, "trial1", &op);
+	pg_signal(&pg, "stop");
+	assert_int_equal(pthread_create(&starter, NULL, start_now, NULL), 0);
+	sim_must(rk_op_watch(&w.world, op, err));
+	pthread_join(starter, NULL);
+	assert_undone(&w, op);
+
+	struct plug plug = { 0, 4 };
+	open_on_trial(&w, "trial2", &op);
+	w.world.progress = progress;
+	w.world.progress_ctx = &plug;
+	assert_int_equal(pthread_create(&starter, NULL, start_when_noticed, &w.world), 0);
+	sim_must(rk_op_watch(&w.world, op, err));
+	pthread_join(starter, NULL);
+	assert_undone(&w, op);
 }
 
 /* ---- the connection is cut in the middle of a write ----------------------------------------------------------------------------------------- */
@@ -299,6 +373,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(a_server_lost_at_any_time_leaves_an_operation_that_can_be_finished),
+		cmocka_unit_test(what_nobody_confirmed_is_undone_when_the_server_is_back),
 		cmocka_unit_test(a_connection_cut_in_any_write_leaves_all_or_nothing),
 		cmocka_unit_test(a_standby_is_read_and_says_who_takes_writes),
 	};
