@@ -8,7 +8,7 @@
 	"if ls /sys/class/infiniband/*/ports/1/pkeys/0 >/dev/null 2>&1; then "                              \
 	"for l in /sys/class/infiniband/*/ports/1/link_layer; do d=${l%/link_layer}; "                       \
 	"grep -q InfiniBand \"$l\" && for k in \"$d\"/pkeys/*; do printf '%s:%s\\n' \"$k\" \"$(cat \"$k\")\"; done; done; true; " \
-	"else smp=0; for d in $(" RK_IB_DEVICES "); do smpquery -C \"$d\" -P 1 -D pkeys 0 || smp=$?; done; "          \
+	"else smp=0; for d in $(" RK_IB_DEVICES "); do echo \"# dev $d\"; smpquery -C \"$d\" -P 1 -D pkeys 0 || smp=$?; done; "          \
 	"[ -n \"$(ibstat -l)\" ] && exit $smp; command -v ibstat >/dev/null || exit 127; fi"
 /* Functions of the class "InfiniBand controller", with their driver and IB device. */
 #define IB_DRIVER                                                                                         \
@@ -21,13 +21,15 @@
 	"command -v smpquery >/dev/null || exit 127; rc=0; for d in $(" RK_IB_DEVICES "); do "                        \
 	"g=$(tr -d : </sys/class/infiniband/\"$d\"/ports/1/gids/0); printf '# dev %s 0x%s\n' \"$d\" \"${g#????????????????}\"; " \
 	"smpquery -C \"$d\" -P 1 -D nodedesc 0,1 || rc=$?; smpquery -C \"$d\" -P 1 -D nodeinfo 0,1 || rc=$?; done; exit $rc"
-/* Two samples: one says nothing about a cumulative counter. How long the host is up comes first: counters grow while links are trained. */
+/* Two samples: one says nothing about a cumulative counter. Each names its device, so that a port without an answer keeps its place. How long the host is up comes first: counters grow while links are trained. */
 #define COUNTERS                                                                                          \
 	"command -v perfquery >/dev/null || exit 127; rc=0; read -r up rest </proc/uptime && printf '# Host up for %s s\\n' \"${up%%.*}\"; for s in 1 2; do [ $s = 2 ] && sleep 2; "         \
-	"for d in $(" RK_IB_DEVICES "); do perfquery -C \"$d\" -P 1 -x || rc=$?; done; done; exit $rc"
+	"for d in $(" RK_IB_DEVICES "); do echo \"# dev $d\"; perfquery -C \"$d\" -P 1 -x || rc=$?; done; done; exit $rc"
+/* The documents do not name their device, so one that is not there would give its place to the next. */
 #define MLXLINK                                                                                           \
-	"command -v mlxlink >/dev/null || exit 127; rc=0; "                                                 \
-	"for d in $(" RK_IB_DEVICES "); do mlxlink -d \"$d\" -c -e --json || rc=$?; done; exit $rc"
+	"command -v mlxlink >/dev/null || exit 127; rc=0; for d in $(" RK_IB_DEVICES "); do "                \
+	"j=$(mlxlink -d \"$d\" -c -e --json) || rc=$?; case $j in *{*) ;; *) j='{\"status\":{\"code\":1,\"message\":\"no answer\"}}' ;; esac; " \
+	"printf '%s\n' \"$j\"; done; exit $rc"
 /* The device file of IMEX channel 0 is told as one more unit: without it imports fail although the domain is up. */
 #define SERVICES                                                                                          \
 	"systemctl show -p Id -p LoadState -p ActiveState -p SubState -p UnitFileState nvidia-imex nvidia-persistenced nvidia-dcgm " \

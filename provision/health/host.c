@@ -72,15 +72,17 @@ void rk_parse_numactl(const struct rk_evidence *evidence, struct rk_metrics *ret
 	enum { NODES = 256 };
 	char *at = rk_clean(ret->arena, evidence->out, evidence->out_len), *line;
 	struct node nodes[NODES] = { 0 };
-	int available = 0, sized = 0, n, used;
+	int available = 0, sized = 0, listed = 0, n, used;
 	bool cut = false;
 
 	while ((line = rk_next_line(&at, &cut)) != NULL) {
 		double mb;
 		if (sscanf(line, "available: %d nodes", &n) == 1)
 			available = n;
-		else if (sscanf(line, "node %d cpus:%n", &n, &used) == 1 && n >= 0 && n < NODES && strstr(line, "cpus:"))
+		else if (sscanf(line, "node %d cpus:%n", &n, &used) == 1 && n >= 0 && n < NODES && strstr(line, "cpus:")) {
 			nodes[n].cpus = strspn(line + used, " \t") < strlen(line + used);
+			listed++;
+		}
 		else if (!cut && sscanf(line, "node %d size: %lf MB", &n, &mb) == 2 && n >= 0 && n < NODES) {
 			nodes[n].mb = mb;
 			sized++;
@@ -95,7 +97,7 @@ void rk_parse_numactl(const struct rk_evidence *evidence, struct rk_metrics *ret
 		cpu_mb += nodes[n].cpus ? nodes[n].mb : 0;
 		gpu_nodes += !nodes[n].cpus && nodes[n].mb > 0;
 	}
-	if (sized < available) {
+	if (sized < available || listed < available) {
 		rk_metric_absent(ret, "numa.cpu_nodes", "", "truncated");
 		rk_metric_absent(ret, "numa.cpu_mb", "", "truncated");
 		rk_metric_absent(ret, "numa.gpu_nodes", "", "truncated");
@@ -285,6 +287,8 @@ static void drive_row(struct drives *d, const char *key, const char *value)
 	for (size_t i = 0; i < RK_ARRAY_SIZE(drive_rows); i++) {
 		if (strcmp(drive_rows[i].key, key) != 0)
 			continue;
+		if (d->seen[i])
+			drive_begin(d, "?"); /* whose own line was lost */
 		rk_metric_value(d->m, drive_rows[i].metric, d->label, value, true);
 		d->seen[i] = true;
 	}

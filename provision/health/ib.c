@@ -179,7 +179,7 @@ void rk_parse_ibv_devinfo(const struct rk_evidence *evidence, struct rk_metrics 
 struct keys {
 	struct rk_metrics *m;
 	const char *label;  /* of the present port */
-	const char *device;
+	const char *device, *next; /* next: that the following table is of */
 	int rails, n;
 	size_t rows, most_rows; /* entries of the present table, of the longest one before it */
 	unsigned long last;     /* entry */
@@ -269,16 +269,25 @@ static bool sysfs_key(struct keys *k, char *line, bool cut)
 	return true;
 }
 
-/* "   8: 0x0000 0x0000 ..." of smpquery pkeys; index 0 begins the next rail. */
+/* "# dev mlx5_0" before what a tool says of it: the name, or NULL. */
+static const char *named_device(struct rk_metrics *m, const char *line)
+{
+	return rk_starts_with(line, "# dev ") ? rk_labelf(m, "%.40s", line + strlen("# dev ")) : NULL;
+}
+
+/* "   8: 0x0000 0x0000 ..." of smpquery pkeys; index 0 begins the next rail, or the table of the device that was named. */
 static void table_row(struct keys *k, char *line, bool cut)
 {
 	char *end, *word;
 	unsigned long index = strtoul(line, &end, 10);
+	const char *device = cut ? NULL : named_device(k->m, line);
 
+	if (device)
+		k->next = device;
 	if (end == line || *end != ':' || !rk_starts_with(end + 1, " 0x"))
 		return;
 	if (index == 0)
-		keys_begin(k, rk_labelf(k->m, "rail=%d", k->rails));
+		keys_begin(k, k->next ? rk_labelf(k->m, "dev=%s", k->next) : rk_labelf(k->m, "rail=%d", k->rails));
 	if (!k->label)
 		return;
 	for (word = end + 1; *word; index++) {
@@ -330,23 +339,21 @@ static const struct {
 };
 
 struct samples {
-	unsigned long lid[PORTS_MAX];
+	const char *port[PORTS_MAX]; /* what tells it: "Lid 104", or the name of its device */
 	int count[PORTS_MAX], n;
 };
 
-/* Label of a new block: the rail is the order of first appearance of the Lid, the sample how often it was seen. */
-static const char *block_label(struct rk_metrics *m, struct samples *s, unsigned long lid)
+/* Label of a new block: the rail is the order in which ports appear first, the sample how often one was seen. */
+static const char *block_label(struct rk_metrics *m, struct samples *s, const char *port)
 {
 	int i = 0;
 
-	while (i < s->n && s->lid[i] != lid)
+	while (i < s->n && strcmp(s->port[i], port) != 0)
 		i++;
 	if (i == PORTS_MAX)
 		return NULL;
-	if (i == s->n) {
-		s->lid[i] = lid;
-		s->n++;
-	}
+	if (i == s->n)
+		s->port[s->n++] = port;
 	return rk_labelf(m, "rail=%d,sample=%d", i, s->count[i]++);
 }
 
@@ -384,7 +391,7 @@ void rk_parse_ib_counters(const struct rk_evidence *evidence, struct rk_metrics 
 	char *at = rk_clean(ret->arena, evidence->out, evidence->out_len), *line;
 	struct samples samples = { 0 };
 	bool seen[RK_ARRAY_SIZE(counter_rows)] = { 0 }, cut = false, extended = false;
-	const char *label = NULL;
+	const char *label = NULL, *device = NULL, *named;
 
 	while ((line = rk_next_line(&at, &cut)) != NULL) {
 		line = rk_trim(line);
@@ -392,10 +399,16 @@ void rk_parse_ib_counters(const struct rk_evidence *evidence, struct rk_metrics 
 		double up;
 		if (rk_starts_with(line, "# Host up for ") && !cut && rk_lead_number(line + strlen("# Host up for "), &up))
 			rk_metric_number(ret, "host.uptime", "", up);
-		if (*line == '#' && lid) {
+		if (!cut && (named = named_device(ret, line)) != NULL) {
 			counters_end(ret, label, seen);
+			device = named;
+			label = block_label(ret, &samples, device);
+		} else if (*line == '#' && lid) {
 			extended = strstr(line, "extended") != NULL;
-			label = block_label(ret, &samples, strtoul(lid + 14, NULL, 10));
+			if (device)
+				continue;
+			counters_end(ret, label, seen);
+			label = block_label(ret, &samples, rk_labelf(ret, "Lid %lu", strtoul(lid + 14, NULL, 10)));
 		} else if (label && !cut) {
 			counter_row(ret, label, line, extended, seen);
 		}

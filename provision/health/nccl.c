@@ -111,8 +111,10 @@ static void nccl_emit(const struct place *p, const struct nccl *n)
 	double ranks = round(2 / (2 - ratio));
 	rk_metric_number(p->m, name(p, "ranks"), p->label, ranks);
 	/* Above some 100 ranks the printed digits cannot tell neighbours apart. */
-	if (n->listed && ranks <= 100)
+	if (n->listed && ranks <= 100 && n->listed >= ranks)
 		rk_metric_number(p->m, name(p, "missing_ranks"), p->label, n->listed - ranks);
+	else if (n->listed && ranks <= 100)
+		rk_metric_absent(p->m, name(p, "missing_ranks"), p->label, "the list of ranks is not whole");
 }
 
 /* True when there is a word about why it did not run. */

@@ -39,6 +39,7 @@ static int link_line(char *line, char **ret_rest)
 struct gpu_links {
 	bool seen, all_down;      /* its one row says that all links are inactive */
 	int rows, active, unclear;
+	uint64_t shown;           /* links */
 	double min_gbs;
 };
 
@@ -51,8 +52,12 @@ static void status_link(struct rk_metrics *m, struct gpu_links *g, int gpu, int 
 
 	if (cut && !up && !off)
 		return; /* half a value */
+	bool again = g->shown >> number & 1; /* of a GPU whose own line was lost */
+	g->shown |= (uint64_t)1 << number;
 	g->rows++;
-	if (up) {
+	if (again) {
+		g->unclear++;
+	} else if (up) {
 		g->active++;
 		if (g->active == 1 || gbs < g->min_gbs)
 			g->min_gbs = gbs;

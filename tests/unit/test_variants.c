@@ -67,6 +67,21 @@ static const struct {
 	{ "all GPUs in another order", "topo", "\tNIC0\tGPU1\tGPU0\nNIC0\tX\tSYS\tSYS\nGPU0\tSYS\tNV18\tX\nGPU1\tSYS\tX\tNV18\n", "topo.gpus", "", "2" },
 	{ "the node that answers", "imex-nodes-text", "Nodes:\nNode #0   - *10.0.0.1*      - READY                - Version: 580.88.01\n", "imex.node.host", "node=0", "10.0.0.1" },
 	{ "matrix in another order", "imex-nodes-text", "Nodes:\nNode #0 - a - READY\nNode #1 - b - READY\n Nodes From\\To 1 0\n 0 !V! C\n 1 C C\nDomain State: UP\n", "imex.link", "node=0,peer=1", "VERSION_MISMATCH" },
+	/* ports without an answer keep their place */
+	{ "counters of a named device", "ib-counters", "# dev a\n# Port extended counters: Lid 7 port 1\nLinkDownedCounter:...............1\n# dev b\n# dev c\n# Port extended counters: Lid 9 port 1\n"
+	  "LinkDownedCounter:...............3\n", "ib.counter.link_downed", "rail=2,sample=0", "3" },
+	{ "counters of a device that is silent", "ib-counters", "# dev a\n# Port extended counters: Lid 7 port 1\nLinkDownedCounter:...............1\n# dev b\n# dev c\n", "ib.counter.link_downed",
+	  "rail=1,sample=0", "!row missing" },
+	{ "second look at a named device", "ib-counters", "# dev a\n# Port extended counters: Lid 7 port 1\nLinkDownedCounter:...............1\n# dev b\n# dev a\n# Port extended counters: Lid 7 port 1\n"
+	  "LinkDownedCounter:...............2\n", "ib.counter.link_downed", "rail=0,sample=1", "2" },
+	{ "keys of a named device", "ib-pkeys", "# dev a\n# dev b\n   0: 0x7fff 0x8010\n", "ib.pkey", "dev=b,index=1", "0x8010" },
+	/* lines that were lost */
+	{ "links of a GPU whose line was lost", "nvlink-status", "GPU 0: x\n" LINKS17 "\t Link 17: 53.125 GB/s\n" LINKS17 "\t Link 17: 53.125 GB/s\n", "nvlink.active", "gpu=0", "!a link without a state" },
+	{ "a drive whose line was lost", "storage", "Smart Log for NVME device:nvme0n1\ncritical_warning : 0\ncritical_warning : 0x1\n", "nvme.critical_warning", "drive=nvme0n1", "0" },
+	{ "its warning", "storage", "Smart Log for NVME device:nvme0n1\ncritical_warning : 0\ncritical_warning : 0x1\n", "nvme.critical_warning", "drive=?", "1" },
+	{ "CPUs of a node", "numactl", "available: 2 nodes (0-1)\nnode 0 size: 441002 MB\nnode 1 cpus: 3 4 5\nnode 1 size: 441002 MB\n", "numa.cpu_nodes", "", "!truncated" },
+	{ "ranks of a list", "nccl-allreduce", "#  Rank  0 Group  0 Pid 1 on a device 0 [0x1]\n 17179869184 4294967296 float sum -1 37889.3 453.42 680.10 0 37700.2 455.70 683.55 0\n"
+	  "# Collective test concluded: all_reduce_perf\n", "nccl.missing_ranks", "", "!the list of ranks is not whole" },
 	/* services */
 	{ "name behind its rows", "services", "LoadState=loaded\nActiveState=active\nId=nvidia-imex.service\n\nLoadState=loaded\nActiveState=failed\nId=nvidia-dcgm.service\n", "svc.nvidia-imex", "", "active" },
 	{ "rows before the name of the next", "services", "LoadState=loaded\nActiveState=active\nId=nvidia-imex.service\n\nLoadState=loaded\nActiveState=failed\nId=nvidia-dcgm.service\n", "svc.nvidia-dcgm", "", "failed" },
