@@ -29,9 +29,12 @@ static int run(struct rk_host_conn *conn, const char *const *argv, struct rk_ssh
 	*ret_why = NULL;
 	if (rc)
 		*ret_why = why_of(arena, &err);
+	else if (result->signal)
+		*ret_why = rk_arena_printf(arena, "%s: ended by signal %s", argv[0], result->signal);
+	else if (result->status < 0)
+		*ret_why = rk_arena_printf(arena, "%s: ended without an exit status", argv[0]);
 	else if (result->status)
-		*ret_why = rk_arena_printf(arena, "%s: exit %d%s%s", argv[0], result->status, result->err.len ? ": " : "",
-					   rk_first_line(arena, rk_str_text(&result->err)));
+		*ret_why = rk_arena_printf(arena, "%s: exit %d: %s", argv[0], result->status, rk_first_line(arena, rk_str_text(&result->err)));
 	return rc;
 }
 

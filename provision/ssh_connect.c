@@ -16,6 +16,9 @@ int rk_ssh_unreachable(struct rk_ssh *ssh, const char *phase, const char *why, s
 {
 	struct rk_str text RK_CLEANUP_STR = RK_STR_INIT;
 
+	/* libssh does not always have one. */
+	if (!*why)
+		why = "it failed without a reason";
 	rk_str_add_escaped(&text, why, strnlen(why, 500));
 	return rk_err_set(err, RK_UNREACHABLE, "ssh %s: %s: %s", ssh->name, phase, rk_str_text(&text));
 }

@@ -19,6 +19,7 @@ struct real_site {
 	const char *known;                        /* file to write: the keys of the hosts, and more below */
 	const char *known_more;
 	const char *jump;                         /* or "" */
+	const char *libvirt;                      /* URI with {tray}; NULL: one that does not answer */
 };
 
 #define REAL_OK(call)                                                                           \
@@ -37,8 +38,8 @@ static inline char *real_text(const struct real_site *r)
 {
 	struct rk_str s = RK_STR_INIT, known RK_CLEANUP_STR = RK_STR_INIT;
 
-	rk_str_addf(&s, "{\"apiVersion\":\"racksh/v1\",\"kind\":\"Site\",\"name\":\"real\",\"defaults\":{\"libvirt\":\"test:///nonexistent/{tray}\",\"ssh\":{\"user\":\"%s\","
-		    "\"identityFile\":\"%s\",\"knownHosts\":\"%s\",\"jump\":\"%s\"}},\"racks\":[", real_me(), r->identity, r->known, r->jump);
+	rk_str_addf(&s, "{\"apiVersion\":\"racksh/v1\",\"kind\":\"Site\",\"name\":\"real\",\"defaults\":{\"libvirt\":\"%s\",\"ssh\":{\"user\":\"%s\","
+		    "\"identityFile\":\"%s\",\"knownHosts\":\"%s\",\"jump\":\"%s\"}},\"racks\":[", r->libvirt ? r->libvirt : "test:///nonexistent/{tray}", real_me(), r->identity, r->known, r->jump);
 	for (size_t rack = 0; rack * 18 < r->n; rack++) {
 		rk_str_addf(&s, "%s{\"name\":\"r%zu\",\"trays\":{\"count\":18},\"tray\":{", rack ? "," : "", rack + 1);
 		for (size_t i = rack * 18; i < r->n && i < (rack + 1) * 18; i++)

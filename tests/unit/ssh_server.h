@@ -110,13 +110,15 @@ static inline void ssh_server_bare(struct ssh_server *s, int fd)
 	ssh_server_pause(all, -1);
 }
 
-/* Endless text on one stream, or a byte now and then. */
+/* Endless text on one stream, some megabytes a second so that others on this machine get on, or a byte now and then. */
 static inline void ssh_server_pour(struct ssh_server *s, ssh_channel channel)
 {
-	static const char block[8192] = "flood";
+	char block[8192];
 	bool drip = s->kind == SSH_DRIP;
 
-	while (ssh_server_pause(s->all, drip ? 50 : 0)) {
+	memset(block, '-', sizeof(block));
+	memcpy(block, "flood", 5);
+	while (ssh_server_pause(s->all, drip ? 50 : 1)) {
 		int rc = s->kind == SSH_STDERR_FLOOD ? ssh_channel_write_stderr(channel, block, sizeof(block))
 						     : ssh_channel_write(channel, block, drip ? 1 : sizeof(block));
 		if (rc < 0 || ssh_channel_is_closed(channel))

@@ -26,7 +26,7 @@ static const struct {
 	{ SSH_RESETS, "key exchange: Socket error: Connection reset by peer", NULL, "key exchange: " }, { SSH_SILENT, "key exchange: timed out", NULL, NULL },
 	{ SSH_BANNER_SPEW, "key exchange: ", NULL, NULL }, { SSH_BANNER_DRIP, "key exchange: ", NULL, NULL }, { SSH_HALF_VERSION, "key exchange: ", NULL, NULL },
 	{ SSH_VERSION_ONLY, "key exchange: ", NULL, NULL }, { SSH_OLD_VERSION, "key exchange: ", NULL, NULL }, { SSH_GARBAGE, "key exchange: ", NULL, NULL },
-	{ SSH_HTTP, "key exchange: ", NULL, NULL }, { SSH_HUGE_PACKET, "key exchange: ", NULL, NULL }, { SSH_ZERO_PACKET, "key exchange: ", NULL, NULL },
+	{ SSH_HTTP, "key exchange: ", NULL, NULL }, { SSH_HUGE_PACKET, "key exchange: ", NULL, NULL }, { SSH_ZERO_PACKET, "key exchange: it failed", NULL, NULL },
 	{ SSH_OTHER_KEY, "host key: ", NULL, NULL }, { SSH_AUTH_HANGS, "authentication: timed out", NULL, NULL },
 	{ SSH_AUTH_DENIES, "authentication: the public key was not accepted", NULL, NULL }, { SSH_CHANNEL_REFUSED, "session: ", NULL, NULL },
 	{ SSH_CHANNEL_HANGS, "timed out", NULL, NULL }, { SSH_EXEC_REFUSED, "command: ", NULL, NULL }, { SSH_EXEC_HANGS, "timed out", NULL, NULL },
