@@ -10,7 +10,7 @@
 #include "inventory/base/json.h"
 #include "provision/local.h"
 
-enum { HOOK_MS = 30000, POLL_MS = 20 };
+enum { HOOK_MS = 30000, POLL_MS = 20, FACT_MAX = 4000 };
 
 static const char *command_of(const struct rk_site *site, const char *event, struct rk_arena *arena)
 {
@@ -21,7 +21,7 @@ static const char *command_of(const struct rk_site *site, const char *event, str
 	return rk_arena_strdup(arena, rk_jstr(rk_jget(rk_json_root(json), event)));
 }
 
-/* This process' environment, then what the hook is told. */
+/* This process' environment, then what the hook is told; a long text would keep it from being started at all. */
 static char **environment(const char *event, const struct rk_hook_fact *facts, size_t n, struct rk_arena *arena)
 {
 	size_t own = 0, at = 0;
@@ -35,7 +35,7 @@ static char **environment(const char *event, const struct rk_hook_fact *facts, s
 	env[at++] = rk_arena_printf(arena, "RACKSH_EVENT=%s", event);
 	for (size_t i = 0; i < n; i++)
 		if (facts[i].value)
-			env[at++] = rk_arena_printf(arena, "RACKSH_%s=%s", facts[i].name, facts[i].value);
+			env[at++] = rk_arena_printf(arena, "RACKSH_%s=%.*s", facts[i].name, FACT_MAX, facts[i].value);
 	return env;
 }
 
@@ -74,7 +74,7 @@ static int await(pid_t pid, struct rk_err *err)
 	return rk_err_set(err, RK_FAILED, "it ended with status %d", ended > 0 && WIFEXITED(status) ? WEXITSTATUS(status) : -1);
 }
 
-int rk_hook_run(const struct rk_world *world, const char *event, const struct rk_hook_fact *facts, size_t n, struct rk_err *err)
+static int run(const struct rk_world *world, const char *event, const struct rk_hook_fact *facts, size_t n, struct rk_err *err)
 {
 	struct rk_arena *arena RK_CLEANUP_ARENA = rk_arena_new();
 	const char *command = world->sim || world->env.read_only ? NULL : command_of(world->site, event, arena);
@@ -85,7 +85,18 @@ int rk_hook_run(const struct rk_world *world, const char *event, const struct rk
 	int rc = start(command, environment(event, facts, n, arena), &pid, err);
 	if (!rc)
 		rc = await(pid, err);
-	if (rc)
-		rk_err_while(err, "the site's hook for \"%s\"", event);
+	return rc ? (rk_err_while(err, "the site's hook for \"%s\"", event), rc) : 0;
+}
+
+/* An alarm that reached nobody is told at least to whoever is there. */
+int rk_hook_run(const struct rk_world *world, const char *event, const struct rk_hook_fact *facts, size_t n, struct rk_err *err)
+{
+	RK_CLEANUP_ERR struct rk_err why = RK_ERR_INIT;
+	int rc = run(world, event, facts, n, &why);
+
+	if (rc && world->progress)
+		world->progress(world->progress_ctx, why.message);
+	if (rc && err)
+		rk_err_move(err, &why);
 	return rc;
 }

@@ -142,22 +142,48 @@ static void switch_all(struct runner *r, const struct rk_power_step *s, struct r
 
 /* ---- interlocks ------------------------------------------------------------------------------------------------------------------------ */
 
-/* A leaking tray is marked, the site's hook told, and the tray forced off. */
-static void contain(struct runner *r, const struct rk_bmc_target *target, const struct rk_bmc_reading *reading)
-{
-	const struct rk_site *site = r->bmc->site;
-	struct rk_arena *arena RK_CLEANUP_ARENA = rk_arena_new();
-	RK_CLEANUP_ERR struct rk_err err = RK_ERR_INIT;
-	const char *name = rk_bmc_name(site, target, arena);
-	const struct rk_hook_fact facts[] = { { "TRAY", name }, { "RACK", site->racks[target->rack].name }, { "LEAK", reading->leak } };
+struct leaks {
+	struct runner *r;
+	const struct rk_bmc_target **targets;
+	const struct rk_bmc_reading **readings;
+	struct rk_err *errors;
+	size_t n;
+};
 
-	rk_err_detail(r->err, "%s: leak: %s", name, reading->leak);
-	if (target->tray != RK_NONE && rk_store_set_tray_leak(r->world->store, name, reading->leak, &err))
+static void force_off(void *ctx, size_t i)
+{
+	struct leaks *l = ctx;
+	struct rk_arena *arena RK_CLEANUP_ARENA = rk_arena_new();
+
+	if (l->readings[i]->power != RK_POWER_OFF)
+		switch_target(l->r, l->targets[i], false, true, arena, &l->errors[i]);
+}
+
+static void keep_and_tell(const struct leaks *l, size_t i)
+{
+	struct runner *r = l->r;
+	const struct rk_site *site = r->bmc->site;
+	RK_CLEANUP_ERR struct rk_err err = RK_ERR_INIT;
+	const char *name = rk_bmc_name(site, l->targets[i], r->arena), *leak = l->readings[i]->leak;
+	const struct rk_hook_fact facts[] = { { "TRAY", name }, { "RACK", site->racks[l->targets[i]->rack].name }, { "LEAK", leak } };
+
+	tell(r, rk_arena_printf(r->arena, "%s leaks: %s", name, l->errors[i].rc ? "it could not be forced off" : "forced off"));
+	rk_err_detail(r->err, "%s: leak: %s", name, leak);
+	if (l->errors[i].rc)
+		rk_err_detail(r->err, "%s: could not be forced off: %s", name, l->errors[i].message);
+	if (l->targets[i]->tray != RK_NONE && rk_store_set_tray_leak(r->world->store, name, leak, &err))
 		rk_err_detail(r->err, "%s: that it leaks could not be kept: %s", name, err.message);
-	rk_err_clear(&err);
 	rk_hook_run(r->world, "leak", facts, RK_ARRAY_SIZE(facts), NULL);
-	if (reading->power != RK_POWER_OFF && switch_target(r, target, false, true, arena, &err))
-		rk_err_detail(r->err, "%s: could not be forced off: %s", name, err.message);
+}
+
+/* All that leak are forced off at once, before anything that may take its time: a store that somebody keeps locked, a hook of the site that hangs. */
+static void contain(struct leaks *l)
+{
+	rk_fanout(l->n, l->r->world->jobs, force_off, l);
+	for (size_t i = 0; i < l->n; i++) {
+		keep_and_tell(l, i);
+		rk_err_clear(&l->errors[i]);
+	}
 }
 
 /* Why the step must not be taken, or NULL. */
@@ -170,6 +196,7 @@ static const char *interlock(struct runner *r, const struct rk_power_step *s)
 	struct rk_bmc_target *targets = rk_arena_array(r->arena, n + 1, sizeof(*targets));
 	struct rk_bmc_reading *readings = rk_arena_array(r->arena, n + 1, sizeof(*readings));
 	struct rk_err *errors = rk_arena_array(r->arena, n + 1, sizeof(*errors));
+	struct leaks leaks = { r, rk_arena_array(r->arena, n + 1, sizeof(*leaks.targets)), rk_arena_array(r->arena, n + 1, sizeof(*leaks.readings)), errors, 0 };
 	const char *why = NULL;
 	struct rk_cooling c;
 
@@ -180,7 +207,8 @@ static const char *interlock(struct runner *r, const struct rk_power_step *s)
 	for (size_t i = 0; i < n; i++) {
 		rk_err_clear(&errors[i]);
 		if (readings[i].leak && (targets[i].tray == RK_NONE || !site->trays[targets[i].tray].leak)) {
-			contain(r, &targets[i], &readings[i]);
+			leaks.targets[leaks.n] = &targets[i];
+			leaks.readings[leaks.n++] = &readings[i];
 			why = rk_arena_printf(r->arena, "%s leaks", rk_bmc_name(site, &targets[i], r->arena));
 		}
 		rk_power_cooling(site, s->rack, readings[i].supply_c, readings[i].flow_lpm, &c);
@@ -188,6 +216,7 @@ static const char *interlock(struct runner *r, const struct rk_power_step *s)
 			why = rk_arena_printf(r->arena, "coolant of %s: %g l/min at %g C carries away %.4g of %g kW", rack->name, readings[i].flow_lpm,
 					      readings[i].supply_c, c.kw, s->rack_kw);
 	}
+	contain(&leaks);
 	return why;
 }
 

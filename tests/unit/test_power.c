@@ -243,22 +243,31 @@ struct run {
 	struct rk_err err;
 	struct rk_power_plan plan;
 	struct rk_power_result *results;
-	const char *fault_at_first_step;
+	const char *fault_at_first_step, *hooks_at_first_step;
+	struct rk_sim *sim;
 	bool taken_at_first_step, marks_mislaid_at_first_step;
 	int told;
+	struct rk_str order;              /* of trays that are forced off and hooks that fail */
 };
 
 static void on_progress(void *ctx, const char *text)
 {
 	struct run *run = ctx;
 
-	(void)text;
+	if (strstr(text, "forced off") || strstr(text, "hook"))
+		rk_str_addf(&run->order, "%s\n", text);
+	if (run->told == 0 && run->hooks_at_first_step) {
+		/* As on a real site: in the twin no hook is run. */
+		run->sim = run->w.world.sim;
+		run->w.world.sim = NULL;
+		run->w.world.site->hooks = run->hooks_at_first_step;
+	}
 	if (run->told++ == 0 && run->taken_at_first_step)
 		sim_must(rk_store_op_set(run->w.world.store, 1, "resumable", "taken over from tester@here", err));
 	if (run->told == 1 && run->marks_mislaid_at_first_step)
 		sim_must(rk_db_exec(run->w.world.store->db, err, "ALTER TABLE marks RENAME TO mislaid"));
 	if (run->told == 1 && run->fault_at_first_step)
-		sim_must(rk_sim_fault_add(run->w.world.sim, run->fault_at_first_step, err));
+		sim_must(rk_sim_fault_add(run->sim ? run->sim : run->w.world.sim, run->fault_at_first_step, err));
 }
 
 static int start(void **state)
@@ -278,6 +287,7 @@ static int stop(void **state)
 	struct run *run = *state;
 
 	sim_world_close(&run->w);
+	rk_str_clear(&run->order);
 	rk_err_clear(&run->err);
 	rk_arena_free(run->arena);
 	free(run);
@@ -434,6 +444,20 @@ static void a_tray_that_begins_to_leak_is_forced_off(void **state)
 	assert_string_equal(seen(run, 0), "fnnf/nnnnnnnnn");
 }
 
+static void trays_that_leak_are_off_before_a_hook_may_hang(void **state)
+{
+	struct run *run = *state;
+
+	assert_int_equal(go(run, false, "r[1-2]"), 0);
+	run->told = 0;
+	run->fault_at_first_step = "leak@r1-t01/2,leak@r1-t02/2";
+	run->hooks_at_first_step = "{\"leak\": \"exit 3\"}";
+	assert_int_equal(go(run, true, "r[1-2]"), RK_PARTIAL);
+	run->w.world.sim = run->sim;
+	assert_string_equal(rk_str_text(&run->order), "r1-t01 leaks: forced off\nthe site's hook for \"leak\": it ended with status 3\n"
+						      "r1-t02 leaks: forced off\nthe site's hook for \"leak\": it ended with status 3\n");
+}
+
 static void coolant_that_carries_too_little_away_is_an_interlock(void **state)
 {
 	struct run *run = *state;
@@ -494,6 +518,7 @@ int main(void)
 		cmocka_unit_test_setup_teardown(compute_stays_off_when_a_switch_tray_does_not_come, start, stop),
 		cmocka_unit_test_setup_teardown(a_leak_on_the_way_stops_everything_and_is_kept, start, stop),
 		cmocka_unit_test_setup_teardown(a_tray_that_begins_to_leak_is_forced_off, start, stop),
+		cmocka_unit_test_setup_teardown(trays_that_leak_are_off_before_a_hook_may_hang, start, stop),
 		cmocka_unit_test_setup_teardown(coolant_that_carries_too_little_away_is_an_interlock, start, stop),
 		cmocka_unit_test_setup_teardown(one_at_a_time_per_rack, start, stop),
 		cmocka_unit_test_setup_teardown(what_is_read_is_kept_and_heals, start, stop),
