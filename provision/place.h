@@ -52,7 +52,7 @@ int *rk_capacity_rooms(const struct rk_site *site, struct rk_arena *arena);
  * hurts most. */
 struct rk_capacity {
 	int free, whole_racks, largest;   /* trays; racks with every tray free; most VMs that fit in one NVLink domain */
-	int reserved;                     /* free trays that reservations keep for somebody */
+	int reserved;                     /* free trays in reserved racks, and those that are promised by number and not held yet */
 	int segments[RK_SEGMENT_KINDS], segments_less_one_rack[RK_SEGMENT_KINDS];
 	double fragmentation;             /* ext_frag(16) */
 };

@@ -74,10 +74,15 @@ int *rk_capacity_rooms(const struct rk_site *site, struct rk_arena *arena)
 	return room;
 }
 
+static int at_most(int n, int limit)
+{
+	return n < limit ? n : limit;
+}
+
 static int reserved_trays(const struct rk_site *site, const int *room, struct rk_arena *arena)
 {
 	bool *whole = rk_arena_array(arena, site->n_racks + 1, sizeof(*whole));
-	int n = 0, free = 0;
+	int n = rk_promised(site, rk_claims(site, arena), site->read_unix_ms, INT64_MAX, NULL, arena), outside = 0, inside = 0;
 
 	for (size_t i = 0; i < site->n_reservations; i++) {
 		int *racks;
@@ -87,18 +92,10 @@ static int reserved_trays(const struct rk_site *site, const int *room, struct rk
 		rk_reservation_racks(site, &site->reservations[i], arena, &racks, &count);
 		for (size_t k = 0; k < count; k++)
 			whole[racks[k]] = true;
-		n += site->reservations[i].count;
 	}
-	for (size_t r = 0; r < site->n_racks; r++) {
-		free += room[r];
-		n += whole[r] ? room[r] : 0;
-	}
-	return n < free ? n : free;
-}
-
-static int at_most(int n, int limit)
-{
-	return n < limit ? n : limit;
+	for (size_t r = 0; r < site->n_racks; r++)
+		*(whole[r] ? &inside : &outside) += room[r];
+	return inside + at_most(n, outside);
 }
 
 void rk_capacity(const struct rk_site *site, struct rk_capacity *ret)

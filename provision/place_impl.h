@@ -91,6 +91,7 @@ struct rk_placer {
 	struct rk_reserved {
 		int *racks; size_t n;
 	} *reserved;             /* per reservation: its racks, none when it has ended */
+	int *claims;             /* rk_claims, but for the tenant */
 	struct rk_verdict *verdicts; /* per rack */
 	struct rk_choice choice;
 	unsigned lift;
@@ -124,6 +125,10 @@ double rk_placer_kw(const struct rk_placer *p, int rack); /* of one VM of the si
 
 /* A reservation that has not ended at the time of the snapshot. */
 bool rk_reservation_alive(const struct rk_site *site, const struct rk_reservation *r);
+/* Per tenant, how many trays it has a claim to before reservations by number are looked at: minus those that it holds. In the arena. */
+int *rk_claims(const struct rk_site *site, struct rk_arena *arena);
+/* The most trays that are promised by number at any time between the two, beyond what is held; lifted: reservations that do not count, or NULL. */
+int rk_promised(const struct rk_site *site, const int *claims, int64_t from, int64_t to, const bool *lifted, struct rk_arena *arena);
 /* Its racks; *ret_n = 0 when it is one by number. Racks that are gone are left out. */
 void rk_reservation_racks(const struct rk_site *site, const struct rk_reservation *r, struct rk_arena *arena, int **ret, size_t *ret_n);
 

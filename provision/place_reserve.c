@@ -22,6 +22,45 @@ void rk_reservation_racks(const struct rk_site *site, const struct rk_reservatio
 	}
 }
 
+int *rk_claims(const struct rk_site *site, struct rk_arena *arena)
+{
+	int *claims = rk_arena_array(arena, site->n_tenants + 1, sizeof(*claims));
+
+	for (size_t v = 0; v < site->n_vms; v++)
+		claims[site->clusters[site->vms[v].cluster].tenant]--;
+	return claims;
+}
+
+static int promised_at(const struct rk_site *site, const int *claims, int64_t at, const bool *lifted, int *open)
+{
+	int sum = 0;
+
+	memcpy(open, claims, site->n_tenants * sizeof(*open));
+	for (size_t i = 0; i < site->n_reservations; i++) {
+		const struct rk_reservation *r = &site->reservations[i];
+		if (r->from_unix_ms <= at && at < r->to_unix_ms && !(lifted && lifted[i]))
+			open[r->tenant] += r->count;
+	}
+	for (size_t t = 0; t < site->n_tenants; t++)
+		sum += open[t] > 0 ? open[t] : 0;
+	return sum;
+}
+
+int rk_promised(const struct rk_site *site, const int *claims, int64_t from, int64_t to, const bool *lifted, struct rk_arena *arena)
+{
+	int *open = rk_arena_array(arena, site->n_tenants + 1, sizeof(*open)), most = promised_at(site, claims, from, lifted, open);
+
+	/* Promises only rise at the beginning of a reservation, so those moments are the worst. */
+	for (size_t i = 0; i < site->n_reservations; i++) {
+		const struct rk_reservation *r = &site->reservations[i];
+		if (!r->count || r->from_unix_ms <= from || r->from_unix_ms >= to)
+			continue;
+		int n = promised_at(site, claims, r->from_unix_ms, lifted, open);
+		most = n > most ? n : most;
+	}
+	return most;
+}
+
 static bool lifted(const struct rk_placer *p, size_t reservation)
 {
 	return p->lift_reservations && p->lift_reservations[reservation];
@@ -33,6 +72,8 @@ static void read_reservations(struct rk_placer *p)
 
 	p->holder = rk_arena_array(p->arena, site->n_racks + 1, sizeof(*p->holder));
 	p->mine = rk_arena_array(p->arena, site->n_racks + 1, sizeof(*p->mine));
+	p->claims = rk_claims(site, p->arena);
+	p->claims[p->tenant] = -RK_UNLIMITED; /* its own promises keep nothing from it */
 	p->reserved = rk_arena_array(p->arena, site->n_reservations + 1, sizeof(*p->reserved));
 	for (size_t i = 0; i < site->n_reservations; i++)
 		if (rk_reservation_alive(site, &site->reservations[i]))
@@ -56,22 +97,6 @@ static void mark_racks(struct rk_placer *p)
 	}
 }
 
-/* Trays that other tenants were promised by number and do not hold yet. */
-static int promised(const struct rk_placer *p)
-{
-	const struct rk_site *site = p->site;
-	int *open = rk_arena_array(p->arena, site->n_tenants + 1, sizeof(*open)), sum = 0;
-
-	for (size_t i = 0; i < site->n_reservations; i++)
-		if (site->reservations[i].count && rk_reservation_alive(site, &site->reservations[i]) && !lifted(p, i))
-			open[site->reservations[i].tenant] += site->reservations[i].count;
-	for (size_t v = 0; v < site->n_vms; v++)
-		open[site->clusters[site->vms[v].cluster].tenant]--;
-	for (size_t t = 0; t < site->n_tenants; t++)
-		sum += (int)t != p->tenant && open[t] > 0 ? open[t] : 0;
-	return sum;
-}
-
 /* Free trays outside racks that are reserved as a whole. */
 static int unreserved(const struct rk_placer *p)
 {
@@ -85,7 +110,7 @@ static int unreserved(const struct rk_placer *p)
 
 void rk_placer_pool(struct rk_placer *p)
 {
-	int kept = promised(p), free = kept ? unreserved(p) : 0;
+	int kept = rk_promised(p->site, p->claims, p->site->read_unix_ms, INT64_MAX, p->lift_reservations, p->arena), free = kept ? unreserved(p) : 0;
 
 	p->choice.pool = !kept ? RK_UNLIMITED : free > kept ? free - kept : 0;
 }

@@ -71,6 +71,49 @@ static int name_holders(const struct rk_site *site, int tenant, const bool *want
 	return found;
 }
 
+/* Free trays outside racks that are reserved as a whole while the wish lasts, and outside those it wants. */
+static int free_for(const struct rk_site *site, const struct rk_reserve_wish *wish, const bool *wanted, struct rk_arena *arena)
+{
+	bool *taken = rk_arena_array(arena, site->n_racks + 1, sizeof(*taken));
+	int *room = rk_capacity_rooms(site, arena), n = 0;
+
+	for (size_t i = 0; i < site->n_reservations; i++) {
+		int *racks;
+		size_t count;
+		if (!overlaps(&site->reservations[i], wish))
+			continue;
+		rk_reservation_racks(site, &site->reservations[i], arena, &racks, &count);
+		for (size_t k = 0; k < count; k++)
+			taken[racks[k]] = true;
+	}
+	for (size_t r = 0; r < site->n_racks; r++)
+		n += taken[r] || (wanted && wanted[r]) ? 0 : room[r];
+	return n;
+}
+
+static void name_numbers(const struct rk_site *site, const struct rk_reserve_wish *wish, int tenant, struct rk_err *err)
+{
+	for (size_t i = 0; i < site->n_reservations; i++)
+		if (site->reservations[i].count && site->reservations[i].tenant != tenant && overlaps(&site->reservations[i], wish))
+			name_reservation(site, &site->reservations[i], err);
+}
+
+/* What others were promised by number has to be somewhere else. */
+static int check_promises(const struct rk_site *site, const struct rk_reserve_wish *wish, int tenant, const char *racks, const bool *wanted, struct rk_arena *arena,
+			  struct rk_err *err)
+{
+	int *claims = rk_claims(site, arena), free = free_for(site, wish, wanted, arena);
+
+	claims[tenant] = -RK_UNLIMITED;
+	int promised = rk_promised(site, claims, wish->from_unix_ms, wish->to_unix_ms, NULL, arena);
+	if (promised <= free)
+		return 0;
+	rk_err_set(err, RK_NO_CAPACITY, "%s cannot be kept for tenant %s: %d trays outside are free, %d are promised to others", racks, wish->tenant, free, promised);
+	rk_err_hint(err, "cancel or wait for what is named, or reserve fewer racks");
+	name_numbers(site, wish, tenant, err);
+	return RK_NO_CAPACITY;
+}
+
 static int check_racks(const struct rk_site *site, const struct rk_reserve_wish *wish, int tenant, struct rk_arena *arena, const char **ret_racks,
 		       struct rk_err *err)
 {
@@ -91,7 +134,7 @@ static int check_racks(const struct rk_site *site, const struct rk_reserve_wish 
 	rk_err_set(&said, RK_CONFLICT, "%s cannot be kept for tenant %s", *ret_racks, wish->tenant);
 	rk_err_hint(&said, "cancel or wait for what is named, or reserve other racks");
 	if (!(name_overlaps(site, wish, tenant, wanted, arena, &said) + name_holders(site, tenant, wanted, &said)))
-		return 0;
+		return check_promises(site, wish, tenant, *ret_racks, wanted, arena, err);
 	if (err)
 		rk_err_move(err, &said);
 	return RK_CONFLICT;
@@ -99,56 +142,12 @@ static int check_racks(const struct rk_site *site, const struct rk_reserve_wish 
 
 /* ---- a number of trays ---------------------------------------------------------------------------------------------------------------- */
 
-/* Trays promised to others by number at time `at`, beyond what they hold; so much of `tenant` counts as held too. */
-static int promised_at(const struct rk_site *site, int64_t at, int tenant, int wish, struct rk_arena *arena)
-{
-	int *open = rk_arena_array(arena, site->n_tenants + 1, sizeof(*open)), sum = 0;
-
-	open[tenant] = wish;
-	for (size_t i = 0; i < site->n_reservations; i++) {
-		const struct rk_reservation *r = &site->reservations[i];
-		if (!r->racks && r->from_unix_ms <= at && at < r->to_unix_ms)
-			open[r->tenant] += r->count;
-	}
-	for (size_t v = 0; v < site->n_vms; v++)
-		open[site->clusters[site->vms[v].cluster].tenant]--;
-	for (size_t t = 0; t < site->n_tenants; t++)
-		sum += open[t] > 0 ? open[t] : 0;
-	return sum;
-}
-
-/* Free trays outside racks that are reserved as a whole while the wish lasts. */
-static int free_for(const struct rk_site *site, const struct rk_reserve_wish *wish, struct rk_arena *arena)
-{
-	bool *taken = rk_arena_array(arena, site->n_racks + 1, sizeof(*taken));
-	int *room = rk_capacity_rooms(site, arena), n = 0;
-
-	for (size_t i = 0; i < site->n_reservations; i++) {
-		int *racks;
-		size_t count;
-		if (!overlaps(&site->reservations[i], wish))
-			continue;
-		rk_reservation_racks(site, &site->reservations[i], arena, &racks, &count);
-		for (size_t k = 0; k < count; k++)
-			taken[racks[k]] = true;
-	}
-	for (size_t r = 0; r < site->n_racks; r++)
-		n += taken[r] ? 0 : room[r];
-	return n;
-}
-
-/* Promises only rise at the beginning of a reservation, so those moments are the worst. */
 static int check_count(const struct rk_site *site, const struct rk_reserve_wish *wish, int tenant, struct rk_arena *arena, struct rk_err *err)
 {
-	int free = free_for(site, wish, arena), most = promised_at(site, wish->from_unix_ms, tenant, wish->count, arena);
+	int *claims = rk_claims(site, arena), free = free_for(site, wish, NULL, arena);
 
-	for (size_t i = 0; i < site->n_reservations; i++) {
-		const struct rk_reservation *r = &site->reservations[i];
-		if (r->from_unix_ms <= wish->from_unix_ms || r->from_unix_ms >= wish->to_unix_ms)
-			continue;
-		int n = promised_at(site, r->from_unix_ms, tenant, wish->count, arena);
-		most = n > most ? n : most;
-	}
+	claims[tenant] += wish->count;
+	int most = rk_promised(site, claims, wish->from_unix_ms, wish->to_unix_ms, NULL, arena);
 	if (most <= free)
 		return 0;
 	rk_err_set(err, RK_NO_CAPACITY, "%d trays cannot be kept for tenant %s: %d are free for it, %d would be promised", wish->count, wish->tenant, free,

@@ -125,8 +125,8 @@ static const struct rk_command rows[] = {
 			     { .name = "for", .type = RK_ARG_TEXT, .help = "length instead of an end (12h, 7d)" }),
 	  .description = "Placement keeps others off reserved racks, and leaves enough trays for a reservation by number. Clusters have no end, so a reservation counts "
 			 "from the moment it is made until it ends, also before it begins.\n\n"
-			 "By number means in all: what the tenant holds already counts. What stands against a reservation is named: reservations and clusters of others "
-			 "in the racks (code 4), too few free trays (code 5).",
+			 "By number means in all: what the tenant holds already counts, and of what is promised one after another the most at one time. What stands against a "
+			 "reservation is named: reservations and clusters of others in the racks (code 4), too few free trays for it and for what others were promised (code 5).",
 	  .examples = RK_EXAMPLES("reserve create contoso --racks r01 --for 7d", "reserve create contoso --count 8 --from 2030-01-01T08:00:00Z --to 2030-01-08", "reserve create contoso --count 4 --from +2h --to +2d -n"),
 	  .run = create },
 	{ .noun = "reserve", .verb = "cancel", .summary = "end a reservation now", .flags = RK_CMD_CHANGES | RK_CMD_STAGES, .columns = COLUMNS,

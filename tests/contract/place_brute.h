@@ -152,16 +152,20 @@ static inline int brute_capacity(const struct rk_site *s, int rack)
 	return rk_rack_leaks(s, rack) >= 2 ? 0 : brute_capped(s, rack, brute_trays(s, rack, p->hcas_per_tray, p->gpus_per_tray) - brute_spares(s, rack), p->tray_kw);
 }
 
-/* Trays that tenants b and c were promised by number and do not hold. */
+/* The most trays that tenants b and c are promised by number and do not hold, at any time from now on: whatever is placed has no end. */
 static inline int brute_promised(const struct rk_site *s)
 {
-	int open[3] = { 0 };
+	int most = 0;
 
-	for (size_t i = 0; i < s->n_reservations; i++)
-		open[s->reservations[i].tenant] += s->reservations[i].to_unix_ms > now_ms ? s->reservations[i].count : 0;
-	for (size_t v = 0; v < s->n_vms; v++)
-		open[s->clusters[s->vms[v].cluster].tenant]--;
-	return brute_max(open[1], 0) + brute_max(open[2], 0);
+	for (int64_t at = now_ms; at < now_ms + 9 * DAY_MS; at += DAY_MS / 2) {
+		int open[3] = { 0 };
+		for (size_t i = 0; i < s->n_reservations; i++)
+			open[s->reservations[i].tenant] += s->reservations[i].from_unix_ms <= at && at < s->reservations[i].to_unix_ms ? s->reservations[i].count : 0;
+		for (size_t v = 0; v < s->n_vms; v++)
+			open[s->clusters[s->vms[v].cluster].tenant]--;
+		most = brute_max(most, brute_max(open[1], 0) + brute_max(open[2], 0));
+	}
+	return most;
 }
 
 static inline void brute_look(const struct trial *t, struct brute *b)

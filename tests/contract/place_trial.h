@@ -121,8 +121,8 @@ static inline void trial_reservations(struct rk_site *s)
 {
 	static const char *const racks[] = { "r01", "r02", "r[01-02]", "r[02-03]", "r[01-04]", "r09" };
 
-	for (int i = dice(3); i > 0; i--) {
-		int64_t from = dice(2) ? now_ms - 2 * DAY_MS : now_ms + DAY_MS / 2, to = one_in(5) ? now_ms - dice(2) : now_ms + DAY_MS * (1 + dice(3));
+	for (int i = dice(4); i > 0; i--) {
+		int64_t from = now_ms + DAY_MS / 2 * (dice(6) - 3), to = one_in(5) ? now_ms - dice(2) : from + DAY_MS / 2 * (1 + dice(5));
 		bool whole = dice(2);
 		reserve(s, dice(3), whole ? racks[dice((int)RK_ARRAY_SIZE(racks))] : NULL, whole ? 0 : 1 + dice(5), from, to);
 	}

@@ -246,6 +246,32 @@ static void trays_reserved_by_number_stay_free_somewhere(void **state)
 	assert_true(p.feasible);
 }
 
+/* Whatever is placed has no end, so what counts is the most that is promised at any one time, not all that ever is. */
+static void numbers_reserved_one_after_another_are_not_added_up(void **state)
+{
+	struct rk_site *s RK_CLEANUP_SITE = make_site(2, 18, "");
+	struct rk_arena *arena RK_CLEANUP_ARENA = rk_arena_new();
+	struct rk_spec spec = make_spec(16, 16);
+	struct rk_placement p;
+	struct rk_capacity c;
+
+	(void)state;
+	add_clusters(s);
+	reserve(s, 1, NULL, 20, now_ms, now_ms + DAY_MS);
+	reserve(s, 1, NULL, 12, now_ms + DAY_MS, now_ms + 2 * DAY_MS);
+	place(s, &spec, NULL, 0, arena, &p);
+	assert_true(p.feasible);
+	rk_capacity(s, &c);
+	assert_int_equal(c.reserved, 20);
+	spec.count = spec.placement.segment = 17;
+	place(s, &spec, NULL, 0, arena, &p);
+	assert_string_equal(p.suggestion, "place at most 16 VMs, in a segment of 16; or cancel reservation 1");
+	for (int t = 0; t < 12; t++)
+		occupy(s, t, 1); /* of the 20 */
+	rk_capacity(s, &c);
+	assert_int_equal(c.reserved, 8);
+}
+
 static void the_cordons_in_the_way_are_named(void **state)
 {
 	struct rk_site *s RK_CLEANUP_SITE = make_site(3, 18, "");
@@ -440,6 +466,7 @@ int main(void)
 		cmocka_unit_test(a_quota_says_how_many_it_would_allow),
 		cmocka_unit_test(reservations_count_from_their_making_to_their_end),
 		cmocka_unit_test(trays_reserved_by_number_stay_free_somewhere),
+		cmocka_unit_test(numbers_reserved_one_after_another_are_not_added_up),
 		cmocka_unit_test(the_cordons_in_the_way_are_named),
 		cmocka_unit_test(capacity_is_told_now_and_after_the_worst_rack),
 		cmocka_unit_test(trays_that_are_not_complete_are_no_capacity),

@@ -201,6 +201,22 @@ static void numbers_are_limited_by_what_is_free(void **state)
 	reserve(f, two, NULL, 2, hour, 2 * hour);
 }
 
+/* Racks that are kept for one are no place for what another was promised by number. */
+static void racks_that_a_promise_needs_cannot_be_kept_for_another(void **state)
+{
+	struct fixture *f = *state;
+	const char *one = rk_arena_strdup(f->arena, f->world.site->tenants[0].name), *two = rk_arena_strdup(f->arena, f->world.site->tenants[1].name);
+	struct rk_capacity c;
+
+	rk_capacity(f->world.site, &c);
+	reserve(f, one, NULL, c.free - 1, hour, 3 * hour);
+	const char *said = refusal(f, RK_NO_CAPACITY, two, first_rack(f), 0, 0, 2 * hour);
+	assert_non_null(strstr(said, " trays outside are free, "));
+	assert_non_null(strstr(said, " | reservation 1: "));
+	reserve(f, two, first_rack(f), 0, 0, hour);       /* before it begins */
+	reserve(f, one, first_rack(f), 0, hour, 3 * hour); /* its own promise */
+}
+
 static void nonsense_is_refused(void **state)
 {
 	struct fixture *f = *state;
@@ -223,6 +239,7 @@ int main(void)
 		cmocka_unit_test_setup_teardown(racks_are_promised_once_at_a_time, setup, teardown),
 		cmocka_unit_test_setup_teardown(what_others_run_there_is_named, setup, teardown),
 		cmocka_unit_test_setup_teardown(numbers_are_limited_by_what_is_free, setup, teardown),
+		cmocka_unit_test_setup_teardown(racks_that_a_promise_needs_cannot_be_kept_for_another, setup, teardown),
 		cmocka_unit_test_setup_teardown(nonsense_is_refused, setup, teardown),
 	};
 
