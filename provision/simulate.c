@@ -19,11 +19,26 @@ static double number(struct rk_diags *diags, const struct rk_jnode *object, cons
 	const struct rk_jnode *node = rk_jget(object, key);
 	double v = absent;
 
-	if (node && (!rk_jdouble(node, &v) || v < min || v > max)) {
-		rk_diag_at(diags, node, RK_AT_VALUE, "\"%s\" is a number from %g to %g", key, min, max);
+	/* What is no number was told already. */
+	if (!node || node->type != RK_JNUMBER)
 		return absent;
-	}
-	return v;
+	if (rk_jdouble(node, &v) && v >= min && v <= max)
+		return v;
+	rk_diag_at(diags, node, RK_AT_VALUE, "\"%s\" is a number from %g to %g", key, min, max);
+	return absent;
+}
+
+static int whole(struct rk_diags *diags, const struct rk_jnode *object, const char *key, int max, int absent)
+{
+	const struct rk_jnode *node = rk_jget(object, key);
+	uint64_t v;
+
+	if (!node || node->type != RK_JNUMBER)
+		return absent;
+	if (rk_ju64(node, &v) && v >= 1 && v <= (uint64_t)max)
+		return (int)v;
+	rk_diag_at(diags, node, RK_AT_VALUE, "\"%s\" is a whole number from 1 to %d", key, max);
+	return absent;
 }
 
 static void read_kind(struct rk_diags *diags, const struct rk_jnode *node, struct rk_requests *r)
@@ -37,8 +52,8 @@ static void read_kind(struct rk_diags *diags, const struct rk_jnode *node, struc
 	if (!rk_diag_fields(diags, node, "an entry of \"requests\"", fields, RK_ARRAY_SIZE(fields)))
 		return;
 	*k = (struct rk_request_kind){
-		.segment = (int)number(diags, node, "segment", 1, 1000, 1),
-		.segments = (int)number(diags, node, "segments", 1, 1000, 1),
+		.segment = whole(diags, node, "segment", 1000, 1),
+		.segments = whole(diags, node, "segments", 1000, 1),
 		.share = number(diags, node, "share", 0, 1, 0),
 		.at_hours = number(diags, node, "at", 0, 1e6, 0),
 		.hours = number(diags, node, "hours", 1e-3, 1e6, 24),
@@ -68,9 +83,9 @@ static void read_document(struct rk_diags *diags, const struct rk_jnode *root, s
 	if (!rk_streq(rk_jstr(rk_jget(root, "apiVersion")), "racksh/v1") || !rk_streq(rk_jstr(rk_jget(root, "kind")), "Requests"))
 		rk_diag_at(diags, rk_jget(root, "kind"), RK_AT_VALUE, "\"apiVersion\" is \"racksh/v1\" and \"kind\" is \"Requests\"");
 	r->load = number(diags, root, "load", 0.01, 2, 0.85);
-	r->count = (int)number(diags, root, "count", 1, MAX_REQUESTS, 2000);
+	r->count = whole(diags, root, "count", MAX_REQUESTS, 2000);
 	r->unavailable = number(diags, root, "unavailable", 0, 0.9, 0);
-	r->seeds = (int)number(diags, root, "seeds", 1, MAX_SEEDS, 4);
+	r->seeds = whole(diags, root, "seeds", MAX_SEEDS, 4);
 	r->items = rk_arena_array(arena, list->n + 1, sizeof(*r->items));
 	RK_JEACH(it, list)
 		read_kind(diags, it, r);
