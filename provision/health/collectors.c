@@ -29,7 +29,7 @@
 #define MLXLINK                                                                                           \
 	"command -v mlxlink >/dev/null || exit 127; rc=0; for d in $(" RK_IB_DEVICES "); do "                \
 	"j=$(mlxlink -d \"$d\" -c -e --json) || rc=$?; case $j in *{*) ;; *) j='{\"status\":{\"code\":1,\"message\":\"no answer\"}}' ;; esac; " \
-	"printf '%s\n' \"$j\"; done; exit $rc"
+	"printf '%s\\n' \"$j\"; done; exit $rc"
 /* The device file of IMEX channel 0 is told as one more unit: without it imports fail although the domain is up. */
 #define SERVICES                                                                                          \
 	"systemctl show -p Id -p LoadState -p ActiveState -p SubState -p UnitFileState nvidia-imex nvidia-persistenced nvidia-dcgm " \

@@ -76,6 +76,7 @@ static const struct {
 	{ "port down", "ibstat", "State: Active\n\t\tPhysical state: LinkUp\n\t\tRate: 800\n\t\tBase lid: 202", "State: Down\n\t\tPhysical state: Polling\n\t\tRate: 10\n\t\tBase lid: 65535", "0", "", "fail", "ib.phys", "a-02", "InfiniBand port: a-02", "cable r01-t02 rail 2 to leaf-02 port 6" },
 	{ "no subnet manager", "ibstat", "State: Active", "State: Initializing", "0", "", "fail", "ib.state", "a-02", "InfiniBand port: a-02", NULL },
 	{ "port of another tray", "ibstat", "0x5c25730300aa0002", "0x5c25730300aa1002", "0", "", "fail", "ib.rail", "a-02", "InfiniBand port: a-02", NULL },
+	{ "port of a tray whose number ends alike", "ibstat", "0x5c25730300aa0002", "0x6c25730300aa0002", "0", "", "fail", "ib.rail", "a-02", "InfiniBand port: a-02", NULL },
 	{ "half rate", "ibstat", "Rate: 800", "Rate: 400", "0", "", "fail", "ib.rate", "a-02", "InfiniBand port: a-02", "cable r01-t02 rail 0 to leaf-00 port 6" },
 	{ "no devices", "ibstat", NULL, "", "0", "", "fail", "ib.ports", "a-02", "InfiniBand port: a-02", NULL },
 	{ "other firmware", "ibstat", "40.46.1006", "40.40.0001", "0", "", "warn", "ib.fw", "a-02", NULL, NULL },

@@ -164,6 +164,33 @@ static void a_probe_that_fails_in_silence_is_unknown(void **state)
 	}
 }
 
+/* Ports come and go while a host boots: until the minute that the rule names, and no longer. */
+static void boot_grace_ends_on_its_minute(void **state)
+{
+	static const char profile[] = "{\"apiVersion\":\"racksh/v1\",\"kind\":\"Profile\",\"name\":\"x\",\"levels\":{\"quick\":[\"ib-counters\"]},\"rules\":{"
+				      "\"g\":{\"collector\":\"ib-counters\",\"metric\":\"ib.counter.link_downed\",\"compare\":\"delta\",\"value\":0,\"grace\":30,\"message\":\"x\"}}}";
+	static const char counters[] = "# Port extended counters: Lid 7 port 1\nLinkDownedCounter:...............1\n# Port extended counters: Lid 7 port 1\nLinkDownedCounter:...............2\n";
+	static const struct {
+		const char *up, *verdict;
+	} rows[] = { { "# Host up for 1799 s\n", "skipped" }, { "# Host up for 1800 s\n", "fail" }, { "", "fail" } };
+	struct rk_hprofile *p RK_CLEANUP(rk_cleanup_hprofile) = profile_of(profile);
+
+	(void)state;
+	for (size_t i = 0; i < RK_ARRAY_SIZE(rows); i++) {
+		RK_CLEANUP_ARENA struct rk_arena *arena = rk_arena_new();
+		const char *out = rk_arena_printf(arena, "%s%s", rows[i].up, counters);
+		struct rk_evidence evidence = { "ib-counters", out, strlen(out), "", 0, "0" };
+		const struct rk_target target = { .name = "a-01", .kind = "vm", .evidence = &evidence, .n_evidence = 1 };
+		struct rk_report r;
+		size_t at = 0;
+		assert_int_equal(rk_judge(p, "quick", &target, 1, arena, &r, NULL), 0);
+		while (at < r.n_checks && strcmp(r.checks[at].id, "g") != 0)
+			at++;
+		assert_true(at < r.n_checks);
+		assert_string_equal(r.checks[at].verdict, rows[i].verdict);
+	}
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -173,6 +200,7 @@ int main(void)
 		cmocka_unit_test(a_fatal_event_behind_thousands_of_others_is_found),
 		cmocka_unit_test(output_without_an_end_proves_nothing),
 		cmocka_unit_test(a_probe_that_fails_in_silence_is_unknown),
+		cmocka_unit_test(boot_grace_ends_on_its_minute),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

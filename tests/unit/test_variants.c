@@ -20,6 +20,8 @@
 	"#       size         count    type   redop     time   algbw   busbw  error     time   algbw   busbw  error\n"                                  \
 	" 17179869184    4294967296   float     sum  37889.3  453.42  680.10  " error "  37700.2  455.70  683.55  " error "\n# Out of bounds values : 0 OK\n" \
 	"# Collective test concluded: all_reduce_perf\n"
+#define CHRONY_CSV "C0000205,ntp1,3,1747037662.1,-0.0055,-0.0000088,0.00002,12.4,-0.002,0.041,0.0004,0.0007,64.4,Not synchronised\n"
+#define XID79(time) time "NVRM: Xid (PCI:0018:06:00): 79, pid=7, name=x, GPU has fallen off the bus.\n"
 #define MLX5 "[ 18.4] mlx5_core 0010:03:00.0: "
 
 /* want: the value, or "!reason" when it is absent, or NULL when there must be no such metric. */
@@ -75,6 +77,10 @@ static const struct {
 	{ "second look at a named device", "ib-counters", "# dev a\n# Port extended counters: Lid 7 port 1\nLinkDownedCounter:...............1\n# dev b\n# dev a\n# Port extended counters: Lid 7 port 1\n"
 	  "LinkDownedCounter:...............2\n", "ib.counter.link_downed", "rail=0,sample=1", "2" },
 	{ "keys of a named device", "ib-pkeys", "# dev a\n# dev b\n   0: 0x7fff 0x8010\n", "ib.pkey", "dev=b,index=1", "0x8010" },
+	{ "counter at its end", "ib-counters", "# Port counters: Lid 7 port 1\nPortRcvErrors:...................65535\n", "ib.counter.rcv_errors", "rail=0,sample=0", "!the counter is full (65535 or more)" },
+	{ "counter before its end", "ib-counters", "# Port counters: Lid 7 port 1\nPortRcvErrors:...................65534\n", "ib.counter.rcv_errors", "rail=0,sample=0", "65534" },
+	{ "large counter", "ib-counters", "# Port extended counters: Lid 7 port 1\nPortRcvErrors:...................9007199254740993\n", "ib.counter.rcv_errors", "rail=0,sample=0", "9.007199255e+15" },
+	{ "counters of like names", "ib-counters", "# Port counters: Lid 7 port 1\nPortRcv:.........................3\nPortRcvErrorsLocal:..............4\n", "ib.counter.rcv_errors", "rail=0,sample=0", "!row missing" },
 	/* lines that were lost */
 	{ "links of a GPU whose line was lost", "nvlink-status", "GPU 0: x\n" LINKS17 "\t Link 17: 53.125 GB/s\n" LINKS17 "\t Link 17: 53.125 GB/s\n", "nvlink.active", "gpu=0", "!a link without a state" },
 	{ "a drive whose line was lost", "storage", "Smart Log for NVME device:nvme0n1\ncritical_warning : 0\ncritical_warning : 0x1\n", "nvme.critical_warning", "drive=nvme0n1", "0" },
@@ -92,7 +98,22 @@ static const struct {
 	{ "how far off, not how many", "nccl-allreduce", NCCL_OLD("2e-07"), "nccl.wrong", "", "0" },
 	{ "not checked", "nccl-allreduce", NCCL_OLD("N/A"), "nccl.wrong", "", "!not checked (-c 0)" },
 	{ "in an order of its own", "nccl-allreduce", "#  size  count  busbw  algbw  time #wrong\n 17179869184 4294967296 918.77 465.85 36878.3 3\n# Collective test concluded: all_reduce_perf\n", "nccl.busbw", "", "918.77" },
+	{ "wrong in place", "nccl-allreduce", " 17179869184 4294967296 float sum -1 37889.3 453.42 680.10 0 37700.2 455.70 683.55 64\n# Collective test concluded: all_reduce_perf\n", "nccl.wrong", "", "64" },
+	/* chronyc -c */
+	{ "offset behind", "chrony", CHRONY_CSV, "time.offset_ms", "", "5.5" },
+	{ "stratum of the fields", "chrony", CHRONY_CSV, "time.stratum", "", "3" },
+	{ "leap of the fields", "chrony", CHRONY_CSV, "time.leap", "", "Not synchronised" },
 	/* kernel log */
+	{ "one event, two styles of time", "dmesg-xid", XID79("[ 9000.1] ") XID79("[Tue May 12 08:14:22 2026] ") XID79("2026-05-12T08:14:22,441207+00:00 "), "xid.fatal", "", "1" },
+	{ "earliest of two", "dmesg-xid", XID79("[ 9000.1] ") "[ 9001.1] NVRM: Xid (PCI:0019:06:00): 119, Timeout\n", "xid.first", "", "Xid 79 on 0018:06:00 (drain the tray and report it)" },
+	{ "when that was", "dmesg-xid", XID79("[ 9000.1] ") "[ 9001.1] NVRM: Xid (PCI:0019:06:00): 119, Timeout\n", "xid.first.time", "", "9000.1" },
+	{ "an echo is not first", "dmesg-xid", "[ 8999.1] NVRM: Xid (PCI:0009:06:00): 145, RLW_REMAP Fatal XC0 i0 Link 01 (0x1 0x0)\n" XID79("[ 9000.1] "), "xid.first", "", "Xid 79 on 0018:06:00 (drain the tray and report it)" },
+	{ "link down while the host boots", "dmesg-xid", "[ 1799.9] mlx5_core 0010:03:00.0 ibP16p3s0: Link down\n", "mlx5.link_down", "", "0" },
+	{ "link down when it is up", "dmesg-xid", "[ 1800.0] mlx5_core 0010:03:00.0 ibP16p3s0: Link down\n", "mlx5.link_down", "", "1" },
+	{ "fault of an NVSwitch", "dmesg-xid", "[ 7.1] nvidia-nvswitch0: SXid (PCI:0000:a9:00.0): 20034, Fatal, Link 30 LTSSM Fault Up\n", "xid.fatal", "", "1" },
+	{ "report of an NVSwitch", "dmesg-xid", "[ 7.1] nvidia-nvswitch0: SXid (PCI:0000:a9:00.0): 20034, Data {0x1, 0x0}\n", "xid.fatal", "", "0" },
+	{ "sub-code that is ignored", "dmesg-xid", "[ 99.1] NVRM: Xid (PCI:0018:06:00): 149, NETIR_LINK_EVT Fatal XC0 i0 Link 05 (0x02600000 0x0)\n", "xid.fatal.list", "", "none" },
+	{ "nonfatal", "dmesg-xid", "[ 99.1] NVRM: Xid (PCI:0018:06:00): 145, RLW_RXPIPE Nonfatal XC0 i0 Link 13 (0x0409a0c2 0x8)\n", "xid.fatal", "", "0" },
 	{ "slot slower than the card", "dmesg-xid", MLX5 "504.112 Gb/s available PCIe bandwidth, limited by 32.0 GT/s PCIe x16 link at 0010:02:00.0 (capable of 1008.092 Gb/s with 64.0 GT/s PCIe x16 link)\n", "mlx5.pcie_limited", "", "0" },
 	{ "lanes missing", "dmesg-xid", MLX5 "252.048 Gb/s available PCIe bandwidth, limited by 32.0 GT/s PCIe x8 link at 0010:02:00.0 (capable of 1008.092 Gb/s with 64.0 GT/s PCIe x16 link)\n", "mlx5.pcie_limited", "", "1" },
 	{ "card with eight lanes", "dmesg-xid", MLX5 "126.024 Gb/s available PCIe bandwidth, limited by 16.0 GT/s PCIe x8 link at 0010:02:00.0 (capable of 252.048 Gb/s with 32.0 GT/s PCIe x8 link)\n", "mlx5.pcie_limited", "", "0" },
