@@ -14,7 +14,7 @@
 #include "inventory/base/clock.h"
 #include "provision/ssh_impl.h"
 
-enum { STACK_BYTES = 64 << 10 };
+enum { STACK_BYTES = 256 << 10 };
 
 struct rk_ssh_agent {
 	pthread_t thread;
