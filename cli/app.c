@@ -322,8 +322,11 @@ static int allowed(const struct rk_parsed *p, struct rk_err *err)
 {
 	const struct rk_command *c = p->command;
 
-	if (changes_something(p) && p->globals.read_only)
-		return rk_err_set(err, RK_INVALID, "\"%s%s%s\" changes something, and --read-only was given", c->noun, c->verb ? " " : "", c->verb ? c->verb : "");
+	bool open = c->flags & RK_CMD_OPEN;
+
+	if (p->globals.read_only && (open || changes_something(p)))
+		return rk_err_set(err, RK_INVALID, "\"%s%s%s\" %s something, and --read-only was given", c->noun, c->verb ? " " : "", c->verb ? c->verb : "",
+				  open ? "may change" : "changes");
 	return 0;
 }
 

@@ -37,6 +37,7 @@ enum rk_cmdflag {
 	RK_CMD_SHELL = 64,        /* a word of the shell: its result is none that `assert` looks at */
 	RK_CMD_RECORDS = 128,     /* reads, and writes down in the store what it found: not under --read-only and --dry-run */
 	RK_CMD_WRAPS = 256,       /* its RK_ARG_COMMAND is a racksh command */
+	RK_CMD_OPEN = 1024,       /* what it lets people do on a VM nobody here knows: refused under --read-only, not done under --dry-run */
 	RK_CMD_STAGES = 512,      /* may be one of several changes that `commit` makes one operation of (provision/bundle.h) */
 };
 /* Result columns: the table's header and the JSON keys; a schema is derived from them. */

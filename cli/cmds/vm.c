@@ -145,17 +145,17 @@ static const struct rk_command rows[] = {
 	  .run = power, .description = POWER_TEXT, .examples = RK_EXAMPLES("vm stop a-02", "vm stop @cluster:a --within 5m --hard", "vm stop a-02 -n") },
 	{ .noun = "vm", .verb = "reboot", .summary = "shut VMs down and start them again", .args = SEL_ARG, .options = GRACE, .flags = POWER_FLAGS | RK_CMD_STAGES | RK_CMD_DANGEROUS, .list = true,
 	  .columns = COLUMNS, .run = power, .description = POWER_TEXT, .examples = RK_EXAMPLES("vm reboot a-01") },
-	{ .noun = "vm", .verb = "ssh", .summary = "log in to a VM with its pinned host key", .args = VM_ARG, .flags = RK_CMD_REMOTE, .run = rk_cmd_vm_ssh },
-	{ .noun = "vm", .verb = "console", .summary = "open the serial console of a VM", .args = VM_ARG, .flags = RK_CMD_REMOTE, .run = rk_cmd_vm_console,
+	{ .noun = "vm", .verb = "ssh", .summary = "log in to a VM with its pinned host key", .args = VM_ARG, .flags = RK_CMD_REMOTE | RK_CMD_OPEN, .run = rk_cmd_vm_ssh },
+	{ .noun = "vm", .verb = "console", .summary = "open the serial console of a VM", .args = VM_ARG, .flags = RK_CMD_REMOTE | RK_CMD_OPEN, .run = rk_cmd_vm_console,
 	  .description = "Through virsh, with its escape character ^]. Works without network in the guest." },
-	{ .noun = "vm", .verb = "exec", .summary = "run a command on VMs and fold equal answers", .flags = RK_CMD_REMOTE | RK_CMD_SELECTS, .list = true,
-	  .args = RK_ARGS({ .name = "SEL", .type = RK_ARG_SEL_VMS, .required = true, .help = "VMs, trays or groups: a-[01-03], @cluster:a" },
+	{ .noun = "vm", .verb = "exec", .summary = "run a command on VMs and fold equal answers", .flags = RK_CMD_REMOTE | RK_CMD_SELECTS | RK_CMD_OPEN,
+	  .list = true, .args = RK_ARGS({ .name = "SEL", .type = RK_ARG_SEL_VMS, .required = true, .help = "VMs, trays or groups: a-[01-03], @cluster:a" },
 			  { .name = "COMMAND", .type = RK_ARG_COMMAND, .required = true, .help = "command and arguments, quoted for the remote shell" }),
 	  .columns = RK_COLUMNS({ "vm", RK_COL_TEXT }, { "status", RK_COL_NUMBER }, { "signal", RK_COL_TEXT }, { "stdout", RK_COL_TEXT }, { "stderr", RK_COL_TEXT },
 				{ "truncated", RK_COL_BOOL }, { "error", RK_COL_TEXT }),
 	  .description = "Equal answers are shown once with the VMs that gave them, the worst first: VMs that could not be asked, then those where the command failed. "
 			 "The command has no input. ^C ends at once and shows what is there; a command ends with racksh and with --timeout, but for what made a "
-			 "session of its own (setsid). The code is that of the VMs when all agree, else 3.",
+			 "session of its own (setsid). What it would change nobody knows: -n only shows it, --read-only refuses it. The code is that of the VMs when all agree, else 3.",
 	  .run = rk_cmd_vm_exec },
 };
 RK_NOUN(vm, "virtual machines", NULL, rows);

@@ -184,6 +184,21 @@ static int say_failed(const struct exec *x, int rc, struct rk_err *err)
 	return rk_err_set(err, rc, "%zu of %zu VMs could not be asked", mute, x->n);
 }
 
+/* Nobody is asked; the words as the remote shell would get them. */
+static void print_plan(const struct exec *x)
+{
+	struct rk_str text RK_CLEANUP_STR = RK_STR_INIT;
+	const char **names = rk_arena_array(x->call->arena, x->n, sizeof(*names));
+
+	for (size_t i = 0; i < x->n; i++)
+		names[i] = x->call->world->site->vms[x->vms[i]].name;
+	for (size_t i = 0; x->argv[i]; i++) {
+		rk_str_addc(&text, ' ');
+		rk_shell_quote(&text, x->argv[i]);
+	}
+	rk_out_note(x->call->out, "%s (%zu): would run%s", rk_nodeset_fold(x->call->arena, names, x->n), x->n, rk_str_text(&text));
+}
+
 int rk_cmd_vm_exec(struct rk_call *call, struct rk_err *err)
 {
 	struct exec x = { .call = call };
@@ -197,6 +212,8 @@ int rk_cmd_vm_exec(struct rk_call *call, struct rk_err *err)
 	x.argv = rk_arena_array(call->arena, words + 1, sizeof(char *));
 	memcpy(x.argv, argv, words * sizeof(char *));
 	x.vms = vms;
+	if (call->dry_run)
+		return print_plan(&x), 0;
 	x.answers = rk_arena_array(call->arena, x.n, sizeof(*x.answers));
 	rk_fanout(x.n, call->world->jobs, exec_one, &x);
 	if (call->parsed->globals.format == RK_FORMAT_TABLE)

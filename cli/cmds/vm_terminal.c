@@ -1,3 +1,4 @@
+#include <errno.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -22,8 +23,9 @@ static int run_here(const char *const *argv)
 		execvp(argv[0], (char *const *)argv);
 		_exit(127);
 	}
-	while (pid > 0 && waitpid(pid, &status, 0) < 0)
-		;
+	while (pid > 0 && waitpid(pid, &status, 0) < 0 && errno == EINTR)
+		if (rk_app_ending())
+			kill(pid, SIGTERM);
 	return pid > 0 && WIFEXITED(status) ? WEXITSTATUS(status) : -1;
 }
 
@@ -92,6 +94,8 @@ int rk_cmd_vm_ssh(struct rk_call *call, struct rk_err *err)
 	if (call->world->sim)
 		return rk_err_set(err, RK_INVALID, "the twin's guests have no SSH server; use vm exec");
 	const struct rk_vm *v = &site->vms[vm];
+	if (call->dry_run)
+		return rk_out_note(call->out, "would log in to %s", v->name), 0;
 	FILE *known = temporary(path), *config = known ? temporary(config_path) : NULL;
 	if (!known || !config) {
 		close_temporary(known, path);
@@ -142,6 +146,8 @@ int rk_cmd_vm_console(struct rk_call *call, struct rk_err *err)
 	const char *argv[] = { "virsh", "-q", "-c", uri, "console", "--safe", rk_vm_domain_name(call->arena, rk_vm_host_name(v)), NULL };
 	if (!uri)
 		return rk_err_set(err, RK_INVALID, "no libvirt URI is known for tray %s", site->trays[v->tray].name);
+	if (call->dry_run)
+		return rk_out_note(call->out, "would open the console of %s", v->name), 0;
 	int status = run_here(argv);
 	if (status == 127) {
 		rk_err_set(err, RK_FAILED, "there is no virsh here");
