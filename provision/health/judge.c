@@ -341,6 +341,7 @@ static void judge_target(struct rk_judge *j, size_t r, size_t target)
 	struct rk_outcome *outcome = rk_outcome_of(j, r, target);
 	const struct rk_metrics *sources[RK_SOURCES_MAX];
 	size_t n_sources = rk_rule_sources(j, rule, target, sources, RK_ARRAY_SIZE(sources), &outcome->value, &outcome->verdict), found = 0;
+	const char *stopped = NULL;
 
 	if (!n_sources)
 		return;
@@ -363,12 +364,15 @@ static void judge_target(struct rk_judge *j, size_t r, size_t target)
 	for (size_t s = 0; s < n_sources; s++) {
 		const struct rk_metric *first;
 		found += rk_metrics_range(sources[s], rule->metric, &first);
+		stopped = stopped ? stopped : j->targets[target].reason[sources[s] - j->targets[target].of];
 	}
 	rk_judge_nothing(j, rule, target, sources, n_sources, outcome);
 	if (!found || !rk_judge_counts_up(rule))
 		return;
-	outcome->verdict = RK_V_SKIPPED;
-	outcome->value = strcmp(rule->compare, "growth") == 0 ? "no earlier validation kept it" : "one sample of a cumulative counter";
+	/* The second sample may be what a probe that was stopped did not come to. */
+	bool within = strcmp(rule->compare, "delta") == 0;
+	outcome->verdict = within && stopped ? RK_V_UNKNOWN : RK_V_SKIPPED;
+	outcome->value = !within ? "no earlier validation kept it" : stopped ? stopped : "one sample of a cumulative counter";
 }
 
 static const struct rk_outcome *earlier(const struct rk_judge *j, const char *id, size_t target)

@@ -88,6 +88,7 @@ static const struct {
 	{ "one sample", "ib-counters", NULL, "# Port extended counters: Lid 9 port 1 (CapMask: 0x5A00)\nSymbolErrorCounter:..............70\nLinkErrorRecoveryCounter:........0\n"
 	  "LinkDownedCounter:...............3\nPortRcvErrors:...................0\nPortXmitDiscards:................0\nLocalLinkIntegrityErrors:........0\n"
 	  "ExcessiveBufferOverrunErrors:....0\n", "0", "", "pass", NULL, NULL, NULL, NULL },
+	{ "stopped before the second sample", "ib-counters", NULL, "# Port extended counters: Lid 9 port 1\nLinkDownedCounter:...............3\n", "timeout", "", "unknown", "ib.counters.down", "a-02", NULL, NULL },
 	{ "one sample of a part", "ib-counters", NULL, "# Port extended counters: Lid 9 port 1 (CapMask: 0x5A00)\nLinkDownedCounter:...............3\n", "0", "", "pass", NULL, NULL, NULL, NULL },
 	{ "a port was read only once", "ib-counters", "# Port extended counters: Lid 203 port 1", "# gone", "0", "", "unknown", "ib.counters.down", "a-02", NULL, NULL },
 	{ "a port without an answer", "mlxlink", "\"output\": {", "\"outpux\": {", "0", "", "unknown", "ib.link.state", "a-02", NULL, NULL },

@@ -22,6 +22,7 @@
 	"# Collective test concluded: all_reduce_perf\n"
 #define CHRONY_CSV "C0000205,ntp1,3,1747037662.1,-0.0055,-0.0000088,0.00002,12.4,-0.002,0.041,0.0004,0.0007,64.4,Not synchronised\n"
 #define XID79(time) time "NVRM: Xid (PCI:0018:06:00): 79, pid=7, name=x, GPU has fallen off the bus.\n"
+#define SMI_Q(rows) "Attached GPUs : 1\nGPU 00000008:06:00.0\n    Product Name : NVIDIA GB300\n" rows
 #define MLX5 "[ 18.4] mlx5_core 0010:03:00.0: "
 
 /* want: the value, or "!reason" when it is absent, or NULL when there must be no such metric. */
@@ -53,6 +54,13 @@ static const struct {
 	{ "all links down", "nvlink-status", "GPU 0: x\n\tNVML: Unable to retrieve Nvlink information as all links are inActive\n", "nvlink.active", "gpu=0", "0" },
 	{ "text in brackets", "nvidia-smi-q", "Attached GPUs : 1\nGPU 00000008:06:00.0\n    GPU Recovery Action : [Not Found]\nGPU\n", "gpu.recovery", "gpu=0", "!no value" },
 	{ "ERR!", "nvidia-smi-q", "Attached GPUs : 1\nGPU 00000008:06:00.0\n    Remapped Rows\n        Pending : ERR!\nGPU\n", "gpu.remap.pending", "gpu=0", "!ERR!" },
+	/* rows of the same name */
+	{ "width that is, not that could be", "nvidia-smi-q", SMI_Q("    PCI\n        GPU Link Info\n            Link Width\n                Max : 16x\n                Current : 8x\n                Device Max : 16x\n"), "gpu.pcie.width", "gpu=0", "8" },
+	{ "memory of the GPU, not of its part", "nvidia-smi-q", SMI_Q("    MIG Devices\n        MIG Device\n            FB Memory Usage\n                Total : 24000 MiB\n    FB Memory Usage\n        Total : 284208 MiB\n"), "gpu.memory_mib", "gpu=0", "284208" },
+	{ "errors since the driver started", "nvidia-smi-q", SMI_Q("    ECC Errors\n        Volatile\n            DRAM Uncorrectable : 0\n        Aggregate\n            DRAM Uncorrectable : 12\n"), "gpu.ecc.dram", "gpu=0", "0" },
+	{ "remapped now, not ever", "nvidia-smi-q", SMI_Q("    Remapped Rows\n        Correctable Error : 3\n        Pending : Yes\n        Remapping Failure Occurred : No\n"), "gpu.remap.pending", "gpu=0", "Yes" },
+	{ "row and column of a GPU", "nvbandwidth", "Running device_to_device_memcpy_read_ce.\n           0         1         2\n 0       N/A    700.00    700.00\n 1    700.00       N/A    700.00\n 2    400.00    400.00       N/A\nSUM device_to_device_memcpy_read_ce 3600\n",
+	  "nvbw.device_to_device_memcpy_read_ce", "gpu=2", "550" },
 	/* InfiniBand devices */
 	{ "first port of two", "ibstat", "CA 'mlx5_0'\n\tFirmware version: 28.1\n\tPort 1:\n\t\tState: Down\n\t\tLink layer: InfiniBand\n\tPort 2:\n" PORT(""), "ib.state", "dev=mlx5_0", "Down" },
 	{ "second port of two", "ibstat", "CA 'mlx5_0'\n\tFirmware version: 28.1\n\tPort 1:\n\t\tState: Down\n\t\tLink layer: InfiniBand\n\tPort 2:\n" PORT(""), "ib.rate", "dev=mlx5_0,port=2", "800" },
