@@ -19,9 +19,8 @@
 #define REASONS "[{rack:s,verdict:s,why:s}]"
 #define STEPS "[{id:i,kind:s,target:s,summary:s}]"
 /* power show: what BMCs said is there under --live and --for alone. */
-#define METER                                                                                                           \
-	"trays_on~:i,trays_off~:i,trays_unknown~:i,unmetered~:i,power_kw~:n?,gpu_module_kw~:n?,interval_seconds~:n?," \
-	"interval_kwh~:n?,mean_kw~:n?"
+#define INTERVAL "interval_seconds~:n?,interval_kwh~:n?,mean_kw~:n?"
+#define METER "trays_on~:i,trays_off~:i,trays_unknown~:i,unmetered~:i,power_kw~:n?,gpu_module_kw~:n?," INTERVAL
 #define RACK_POWER                                                                                                                   \
 	"{name:s,row:s?,power_kw_budget:n?,power_kw_committed:n,power_kw_free:n?,limited_by:s?,shelves:i,shelves_kw:n?,supply_c_min:n?," \
 	"supply_c_max:n?,supply_c:n?,flow_lpm:n?,flow_needed_lpm:n?,cooling_kw:n?,leaks:[s]," METER "}"
@@ -54,7 +53,7 @@ static const struct {
 	{ "ib show.members", "[{guid:x,port:s?,wanted:s?,configured:s?,live:s?,why:s?}]" },
 	{ "ib counters.counters", "[{name:s,delta:i?,per_second:n?,verdict:s}]" },
 	{ "power show.rack", RACK_POWER }, { "power show.racks", "[" RACK_POWER "]" },
-	{ "power show.trays", "[{name:s,state:" TRAY_STATES ",power_kw_committed:n,leak:s?,power:s,power_kw:n?,gpu_module_kw:n?,energy_kwh:n?}]" },
+	{ "power show.trays", "[{name:s,state:" TRAY_STATES ",power_kw_committed:n,leak:s?,power:s,power_kw:n?,gpu_module_kw:n?,energy_kwh:n?," INTERVAL "}]" },
 	{ "power show.clusters", "[{cluster:s," METER "}]" },
 	{ "ib lint.findings", "[{line:i,column:i,message:s,hint:s?}]" }, { "ib lint.partitions", "[{pkey:k,name:s?,members:[{port:s,membership:full|limited}]}]" },
 	{ "site show.segments", "{*:i}" }, { "site show.segments_less_one_rack", "{*:i}" },

@@ -34,6 +34,15 @@ static void text(struct rk_jw *w, const char *key, const char *value)
 	rk_jw_str(w, value);
 }
 
+static void write_interval(struct rk_jw *w, const struct live *live, const struct rk_power_meter *m)
+{
+	if (live->seconds <= 0)
+		return;
+	real(w, "interval_seconds", live->seconds);
+	real(w, "interval_kwh", m->interval_kwh);
+	real(w, "mean_kw", m->mean_kw);
+}
+
 static void write_meter(struct rk_jw *w, const struct live *live, const struct rk_power_meter *m)
 {
 	if (!live->read)
@@ -44,11 +53,20 @@ static void write_meter(struct rk_jw *w, const struct live *live, const struct r
 	count(w, "unmetered", m->unmetered);
 	real(w, "power_kw", m->kw);
 	real(w, "gpu_module_kw", m->module_kw);
-	if (live->seconds > 0) {
-		real(w, "interval_seconds", live->seconds);
-		real(w, "interval_kwh", m->interval_kwh);
-		real(w, "mean_kw", m->mean_kw);
-	}
+	write_interval(w, live, m);
+}
+
+/* For people: what write_meter says. */
+static const char *meter_text(struct rk_call *call, const struct live *live, const struct rk_power_meter *m)
+{
+	const char *modules = isnan(m->module_kw) ? "" : rk_arena_printf(call->arena, ", GPU modules %.1f kW", m->module_kw);
+
+	if (isnan(m->kw))
+		return rk_arena_printf(call->arena, "not known, %d not read", m->unmetered);
+	if (live->seconds <= 0)
+		return rk_arena_printf(call->arena, "%.1f kW%s", m->kw, modules);
+	const char *kwh = isnan(m->interval_kwh) ? "kWh not known" : rk_arena_printf(call->arena, "%.3f kWh", m->interval_kwh);
+	return rk_arena_printf(call->arena, "%.1f kW%s; mean %.1f kW, %s in %.0f s", m->kw, modules, m->mean_kw, kwh, live->seconds);
 }
 
 static const bool *trays_of_rack(struct rk_call *call, int rack)
@@ -118,10 +136,15 @@ static void write_trays(struct rk_call *call, struct rk_jw *w, int rack, const s
 {
 	const struct rk_site *site = call->world->site;
 	const struct rk_rack *r = &site->racks[rack];
+	bool *belongs = rk_arena_array(call->arena, site->n_trays + 1, sizeof(*belongs));
 
 	rk_jw_array(w);
 	for (int t = r->first_tray; t < r->first_tray + r->n_trays; t++) {
 		const struct rk_bmc_reading *b = &live->now.trays[t];
+		struct rk_power_meter m;
+		belongs[t] = true;
+		rk_power_sum(site, &live->now, live->seconds > 0 ? &live->before : NULL, live->seconds, belongs, RK_NONE, &m);
+		belongs[t] = false;
 		rk_jw_object(w);
 		text(w, "name", site->trays[t].name);
 		text(w, "state", rk_tray_state_name(rk_tray_state(site, t)));
@@ -131,6 +154,7 @@ static void write_trays(struct rk_call *call, struct rk_jw *w, int rack, const s
 		real(w, "power_kw", b->watts / 1000);
 		real(w, "gpu_module_kw", b->module_watts / 1000);
 		real(w, "energy_kwh", b->kwh);
+		write_interval(w, live, &m);
 		rk_jw_end(w);
 	}
 	rk_jw_end(w);
@@ -151,6 +175,7 @@ static void write_clusters(struct rk_call *call, struct rk_jw *w, const struct l
 		text(w, "cluster", site->clusters[c].name);
 		write_meter(w, live, &m);
 		rk_jw_end(w);
+		rk_out_note(call->out, "cluster %s: measured %s", site->clusters[c].name, meter_text(call, live, &m));
 	}
 	rk_jw_end(w);
 }
@@ -212,13 +237,9 @@ static void note_rack(struct rk_call *call, int rack, const struct live *live, c
 	const struct rk_site *site = call->world->site;
 	const char *limit;
 	double budget = rk_power_budget(site, rack, &limit);
-	char measured[64] = "";
 
-	if (live->read && isnan(m->kw))
-		snprintf(measured, sizeof(measured), ", measured: %d readings are missing", m->unmetered);
-	else if (live->read)
-		snprintf(measured, sizeof(measured), ", measured %.1f kW", m->kw);
-	rk_out_note(call->out, "%s: %g of %g kW committed (%s)%s", site->racks[rack].name, rk_power_committed(site, rack), budget, limit, measured);
+	rk_out_note(call->out, "%s: %g of %g kW committed (%s)%s%s", site->racks[rack].name, rk_power_committed(site, rack), budget, limit,
+		    live->read ? ", measured " : "", live->read ? meter_text(call, live, m) : "");
 }
 
 /* Of everything that was measured, if all of it was. */
@@ -500,10 +521,10 @@ static int switch_power(struct rk_call *call, struct rk_err *err)
 		   { "site_kw", RK_COL_REAL }, { "state", RK_COL_TEXT }, { "why", RK_COL_TEXT })
 
 static const struct rk_command rows[] = {
-	{ .noun = "power", .verb = "show", .summary = "show power and cooling: budget, committed and, live, measured", .flags = RK_CMD_REMOTE,
+	{ .noun = "power", .verb = "show", .summary = "show power and cooling: budget, committed, and with --live what is measured", .flags = RK_CMD_REMOTE,
 	  .args = RK_ARGS({ .name = "RACK", .type = RK_ARG_RACK, .help = "one rack with its trays; default: the site with its racks" }),
 	  .options = RK_ARGS({ .name = "live", .type = RK_ARG_NONE, .help = "ask the BMCs: power, GPU modules, energy, leaks, coolant" },
-			     { .name = "for", .type = RK_ARG_TEXT, .help = "read twice with this time between (30s, 5m): mean kW and kWh of racks and clusters" }),
+			     { .name = "for", .type = RK_ARG_TEXT, .help = "read twice with this time between (30s, 5m): mean kW and kWh of racks, clusters and, with a rack, its trays" }),
 	  .description = "Committed is the sum over allocated trays, by the size of the VM and the profile. Nothing is guessed: a sum with an unread part is null and "
 			 "\"unmetered\" says how many; kWh come from energy counters only. With a facilityMeter in the site file also what the facility takes, and PUE "
 			 "where every tray and switch tray of the site was read.",

@@ -45,9 +45,11 @@ static void add_pue(struct rk_str *out, const struct rk_report *r)
 
 static void add_energy(struct rk_str *out, const struct rk_report *r)
 {
-	if (!isfinite(r->mean_kw))
+	if (!isfinite(r->mean_kw)) {
+		rk_str_add(out, "<p class=\"dim\">Energy: not known, not every tray was read</p>\n");
 		return;
-	rk_str_addf(out, "<p class=\"dim\">Energy: ");
+	}
+	rk_str_add(out, "<p class=\"dim\">Energy: ");
 	if (isfinite(r->energy_kwh))
 		rk_str_addf(out, "%.3f kWh in %.0f s, ", r->energy_kwh, r->energy_seconds);
 	rk_str_addf(out, "mean %.1f kW", r->mean_kw);

@@ -56,6 +56,9 @@ static void energy_of_a_validation_is_summed_over_its_trays(void **state)
 	assert_true(fabs(r.mean_kw - 10) < 1e-9); /* from the readings at both ends */
 	r = judged(part, 2, arena);
 	assert_true(isnan(r.power_kw) && isnan(r.mean_kw) && isnan(r.energy_kwh) && isnan(r.pue));
+	rk_str_reset(&text);
+	rk_report_html(&text, &r, &(struct rk_report_head){ "cluster a", NULL });
+	assert_non_null(strstr(rk_str_text(&text), "Energy: not known"));
 }
 
 /* ---- the facility ------------------------------------------------------------------------------------------------------------------------- */
