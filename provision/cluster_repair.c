@@ -143,41 +143,64 @@ static int pick_named(struct rk_world *world, const struct rk_cluster *c, const 
 
 /* ---- where to ---------------------------------------------------------------------------------------------------------------------------- */
 
-static void count_trays(const struct rk_site *site, int rack, struct rk_err *err)
+/* Does it have what the VM needs, on the fabric that the VM is on? */
+static bool suits(const struct repair *p, const struct rk_vm *vm, int tray)
 {
+	return rk_tray_complete(p->l.site, tray, rk_tray_fabric(p->l.site, vm->tray), p->size->hcas, p->size->gpus);
+}
+
+static bool is_free(const struct rk_site *site, int tray)
+{
+	enum rk_tray_state state = rk_tray_state(site, tray);
+
+	return state == RK_TRAY_FREE || state == RK_TRAY_SPARE;
+}
+
+static void name_trays(const char *what, const char **names, size_t n, struct rk_arena *arena, struct rk_err *err)
+{
+	if (n)
+		rk_err_detail(err, "%zu %s: %s", n, what, rk_nodeset_fold(arena, names, n));
+}
+
+static void count_trays(const struct repair *p, const struct rk_vm *vm, int rack, struct rk_err *err)
+{
+	const struct rk_site *site = p->l.site;
 	static const enum rk_tray_state states[] = { RK_TRAY_ALLOCATED, RK_TRAY_CORDONED, RK_TRAY_FAULTY, RK_TRAY_OFFLINE };
 	const struct rk_rack *r = &site->racks[rack];
+	const char **names = rk_arena_array(p->l.arena, (size_t)r->n_trays, sizeof(*names));
+	size_t unfit = 0;
 
 	for (size_t s = 0; s < RK_ARRAY_SIZE(states); s++) {
-		struct rk_arena *arena RK_CLEANUP_ARENA = rk_arena_new();
-		const char **names = rk_arena_array(arena, (size_t)r->n_trays, sizeof(*names));
 		size_t n = 0;
 		for (int t = r->first_tray; t < r->first_tray + r->n_trays; t++)
 			if (rk_tray_state(site, t) == states[s])
 				names[n++] = site->trays[t].name;
-		if (n)
-			rk_err_detail(err, "%zu %s: %s", n, rk_tray_state_name(states[s]), rk_nodeset_fold(arena, names, n));
+		name_trays(rk_tray_state_name(states[s]), names, n, p->l.arena, err);
 	}
+	for (int t = r->first_tray; t < r->first_tray + r->n_trays; t++)
+		if (is_free(site, t) && !suits(p, vm, t))
+			names[unfit++] = site->trays[t].name;
+	name_trays("not rail-complete", names, unfit, p->l.arena, err);
 }
 
-static int no_spare(const struct rk_site *site, const struct rk_vm *vm, int rack, size_t missing, struct rk_err *err)
+static int no_spare(const struct repair *p, const struct rk_vm *vm, int rack, size_t missing, struct rk_err *err)
 {
+	const struct rk_site *site = p->l.site;
+
 	rk_err_set(err, RK_NO_CAPACITY, "no free healthy tray in rack %s for VM \"%s\", and a VM cannot leave its NVLink domain", site->racks[rack].name, vm->name);
-	count_trays(site, rack, err);
+	count_trays(p, vm, rack, err);
 	rk_err_hint(err, "%zu free tray%s would be needed in rack %s: uncordon or repair one, or shrink a cluster there", missing, missing == 1 ? "" : "s",
 		    site->racks[rack].name);
 	return RK_NO_CAPACITY;
 }
 
-static int free_tray(const struct rk_site *site, int rack, const bool *taken)
+static int free_tray(const struct repair *p, const struct rk_vm *vm, int rack, const bool *taken)
 {
-	const struct rk_rack *r = &site->racks[rack];
+	const struct rk_rack *r = &p->l.site->racks[rack];
 
-	for (int t = r->first_tray; t < r->first_tray + r->n_trays && !r->cordon; t++) {
-		enum rk_tray_state state = rk_tray_state(site, t);
-		if (!taken[t] && (state == RK_TRAY_FREE || state == RK_TRAY_SPARE))
+	for (int t = r->first_tray; t < r->first_tray + r->n_trays && !r->cordon; t++)
+		if (!taken[t] && is_free(p->l.site, t) && suits(p, vm, t))
 			return t;
-	}
 	return RK_NONE;
 }
 
@@ -199,9 +222,9 @@ static int find_spares(struct rk_world *world, struct repair *p, size_t n, struc
 
 	for (size_t i = 0; i < n; i++) {
 		const struct rk_vm *vm = &site->vms[p->old_vms[i]];
-		int rack = site->trays[vm->tray].rack, tray = free_tray(site, rack, taken);
+		int rack = site->trays[vm->tray].rack, tray = free_tray(p, vm, rack, taken);
 		if (tray == RK_NONE)
-			return no_spare(site, vm, rack, moving_from(site, p, n, rack, i), err);
+			return no_spare(p, vm, rack, moving_from(site, p, n, rack, i), err);
 		taken[tray] = true;
 		members[i] = (struct rk_member){ .vm = vm->name, .tray = tray, .number = vm->number };
 		members[i].address = rk_next_address(world, &nth, p->l.arena);

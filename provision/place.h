@@ -42,6 +42,9 @@ struct rk_placement {
  * Not feasible is 0 with feasible = false; RK_INVALID/RK_NOT_FOUND only for bad input (unknown size, rack, tenant). */
 int rk_place(const struct rk_site *site, const struct rk_spec *spec, const struct rk_size *size, const int *keep, size_t n_keep,
 	     struct rk_arena *arena, struct rk_placement *ret, struct rk_err *err);
+int rk_tray_fabric(const struct rk_site *site, int tray); /* of its first port; RK_NONE: none */
+/* Has `hcas` rails, each port on this fabric, and `gpus` GPUs. */
+bool rk_tray_complete(const struct rk_site *site, int tray, int fabric, int hcas, int gpus);
 /* Does the spec (JSON, or NULL) of a cluster say that it shares no rack with `cluster`? */
 bool rk_spec_keeps_apart(const char *spec_json, const char *cluster);
 

@@ -65,10 +65,7 @@ struct rk_versions {
 /* What a tray runs where the site, or its rack instead, expects something else: "driver 570.1 (580.2 expected)", or NULL. What was never read is no
  * reason. In the arena. */
 const char *rk_tray_outdated(struct rk_versions *versions, int tray);
-int rk_tray_fabric(const struct rk_site *site, int tray); /* of its first port; RK_NONE: none */
 int rk_rack_fabric(const struct rk_site *site, int rack); /* of most of its trays; RK_NONE: none */
-/* Has `hcas` rails, each port on this fabric, and `gpus` GPUs. */
-bool rk_tray_complete(const struct rk_site *site, int tray, int fabric, int hcas, int gpus);
 
 struct rk_placer {
 	const struct rk_site *site;

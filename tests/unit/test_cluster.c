@@ -441,6 +441,33 @@ static void a_repair_is_not_repeated(void **state)
 	assert_consistent(f);
 }
 
+/* As placement: a tray without all rails, or on another fabric, is none for the VM. */
+static void a_tray_that_lacks_a_rail_is_no_spare(void **state)
+{
+	struct fixture *f = *state;
+	struct rk_err why RK_CLEANUP_ERR = RK_ERR_INIT;
+	const char *vm = "a-01";
+	size_t moved;
+	int64_t op;
+
+	create(f, "a", 1, false);
+	int rack = f->world.site->trays[rk_find_tray(f->world.site, tray_of(f, vm))].rack, free = RK_NONE, n = 0;
+	const struct rk_rack *r = &f->world.site->racks[rack];
+	for (int t = r->first_tray; t < r->first_tray + r->n_trays; t++)
+		if (f->world.site->trays[t].vm < 0) {
+			f->world.site->trays[t].n_hcas--;
+			free = t;
+			n++;
+		}
+	assert_true(n > 1);
+	assert_int_equal(rk_cluster_repair(&f->world, "a", &vm, 1, &op, &moved, &why), RK_NO_CAPACITY);
+	assert_non_null(strstr(why.details[why.n_details - 1], " not rail-complete: "));
+	f->world.site->trays[free].n_hcas++;
+	const char *name = rk_arena_strdup(f->arena, f->world.site->trays[free].name);
+	assert_int_equal(repair(f, vm), 1);
+	assert_string_equal(tray_of(f, vm), name);
+}
+
 static void without_a_spare_it_says_what_is_needed(void **state)
 {
 	struct fixture *f = *state;
@@ -846,6 +873,7 @@ int main(void)
 		WITH_TWIN(a_degraded_cluster_is_ready_again_once_it_is_repaired),
 		WITH_TWIN(the_gate_and_validate_tell_the_time_by_one_clock),
 		WITH_TWIN(a_repair_is_not_repeated),
+		WITH_TWIN(a_tray_that_lacks_a_rail_is_no_spare),
 		WITH_TWIN(without_a_spare_it_says_what_is_needed),
 		WITH_TWIN(a_dead_tray_does_not_hold_up_the_repair),
 		WITH_TWIN(a_repair_that_fails_leaves_the_vm_where_it_was),
