@@ -151,6 +151,37 @@ static void name_decides_between_leaf_groups_that_do_as_well(void **state)
 	judged(s, &spec, NULL, 0, 2, "4 free, r06 shares leaves with r05");
 }
 
+/* No leaf group holds three: the first of the largest, then the first that holds what is left. */
+static void leaf_groups_that_are_too_small_are_filled_one_after_another(void **state)
+{
+	static const char *const leaves[] = { "x", "y", "z", "y", "z" };
+	struct rk_site *s RK_CLEANUP_SITE = make_site(5, 4, "");
+	struct rk_arena *arena RK_CLEANUP_ARENA = rk_arena_new();
+	struct rk_spec spec = make_spec(12, 4);
+
+	(void)state;
+	for (size_t h = 0; h < s->n_hcas; h++)
+		s->hcas[h].leaf = leaves[s->trays[s->hcas[h].tray].rack];
+	assert_string_equal(placed(s, &spec, NULL, 0, arena), "r01:4,r02:4,r04:4");
+}
+
+/* Three VMs are in r01, one in r02: what is added goes where the cluster has fewer, though r03 is out of bounds. */
+static void spreading_counts_what_is_there_already(void **state)
+{
+	struct rk_site *s RK_CLEANUP_SITE = make_site(3, 18, "");
+	struct rk_arena *arena RK_CLEANUP_ARENA = rk_arena_new();
+	struct rk_spec spec = make_spec(6, 1);
+	int keep[] = { 0, 1, 2, 18 };
+
+	(void)state;
+	add_clusters(s);
+	for (size_t i = 0; i < RK_ARRAY_SIZE(keep); i++)
+		occupy(s, keep[i], 0);
+	spec.placement.policy = RK_SPREAD;
+	spec.placement.max_racks = 2;
+	assert_string_equal(placed(s, &spec, keep, RK_ARRAY_SIZE(keep), arena), "r02:2");
+}
+
 /* r01 and r03 are on ib0, r02 and r04 on ib1. */
 static void a_fabric_is_chosen_as_the_policy_chooses_racks(void **state)
 {
@@ -234,6 +265,8 @@ int main(void)
 		cmocka_unit_test(growing_loses_as_few_large_segments_as_it_can),
 		cmocka_unit_test(racks_of_one_leaf_group_are_preferred),
 		cmocka_unit_test(name_decides_between_leaf_groups_that_do_as_well),
+		cmocka_unit_test(leaf_groups_that_are_too_small_are_filled_one_after_another),
+		cmocka_unit_test(spreading_counts_what_is_there_already),
 		cmocka_unit_test(a_cluster_stays_on_one_infiniband_fabric),
 		cmocka_unit_test(a_fabric_is_chosen_as_the_policy_chooses_racks),
 		cmocka_unit_test(racks_that_were_not_taken_say_why),

@@ -187,6 +187,8 @@ static void a_quota_forbids_whatever_the_racks(void **state)
 	s->n_ib_partitions = 1;
 	place(s, &spec, NULL, 0, arena, &p);
 	assert_string_equal(p.limit, "quota: tenant b has 1 of 1 PKeys");
+	assert_int_equal(p.n_changes, 1); /* fewer VMs would need one too */
+	assert_string_equal(p.changes[0].kind, "quota");
 }
 
 /* Fewer VMs are a change too, and raising the quota is none while the racks have no room. */
