@@ -68,6 +68,18 @@ static int set_options(struct rk_ssh *ssh, const struct rk_ssh_opening *open, co
 	return 0;
 }
 
+static int no_exchange(struct rk_ssh *ssh, struct rk_ssh_opening *open, struct rk_err *err)
+{
+	const char *why = ssh_get_error(ssh->session);
+	int rc = rk_ssh_unreachable(ssh, "key exchange", why, err);
+
+	open->retry = open->doubted = true;
+	if (strstr(why, "server host key algo"))
+		rk_err_hint(err, open->certified ? "its sshd must show the key of its certificate without the certificate, too: add the plain kind to its HostKeyAlgorithms" :
+						   "the host has no key of the kind that is known of it (ssh-keyscan prints those that it has): find out why");
+	return rc;
+}
+
 static int key_exchange(struct rk_ssh *ssh, struct rk_ssh_opening *open, int fd, struct rk_err *err)
 {
 	const char *host_keys;
@@ -91,10 +103,8 @@ static int key_exchange(struct rk_ssh *ssh, struct rk_ssh_opening *open, int fd,
 		rc = ssh_connect(ssh->session);
 		if (rc == SSH_OK)
 			break;
-		if (rc == SSH_ERROR) {
-			open->retry = open->doubted = true;
-			return rk_ssh_unreachable(ssh, "key exchange", ssh_get_error(ssh->session), err);
-		}
+		if (rc == SSH_ERROR)
+			return no_exchange(ssh, open, err);
 		if ((rc = rk_ssh_wait(ssh, open->connect_until, "key exchange", err)) != 0)
 			return rc;
 	}

@@ -183,7 +183,7 @@ static void opens(const struct sshd *s)
 #define CA "@cert-authority [localhost]:{port} {ca}"
 #define GOOD "-h -n localhost"
 
-/* Both take it or both refuse it, but where all releases of ssh do not agree or take what is weak: there racksh refuses. */
+/* Both take it or both refuse it. Where the releases of ssh do not agree, or take what is weak or of another port, racksh refuses. */
 enum verdict { BOTH, RACKSH_REFUSES };
 static const struct {
 	const char *what, *key, *authority, *sign; /* no sign: no certificate */
@@ -221,6 +221,7 @@ static const struct {
 	{ "an authority for another port", "ed25519", "ca", GOOD, "@cert-authority [localhost]:1 {ca}", "the host is not in", BOTH, NULL },
 	{ "a host that is left out", "ed25519", "ca", GOOD, "@cert-authority *,!*localhost* {ca}", "the host is not in", BOTH, NULL },
 	{ "a hashed name", "ed25519", "ca", GOOD, "@cert-authority {#} {ca}", NULL, BOTH, NULL },
+	{ "a key for port 22", "ed25519", "ca", GOOD, "localhost {ed25519}", "the host is not in", RACKSH_REFUSES, NULL },
 	{ "the authority's key as the host's", "ed25519", "ca", GOOD, "[localhost]:{port} {ca}", "not the key that is known", BOTH, NULL },
 	{ "its own key, another authority", "ed25519", "ca2", GOOD, CA "\n[localhost]:{port} {ed25519}", NULL, BOTH, NULL },
 	{ "its own key, an expired certificate", "ed25519", "ca", GOOD " -V 20200101:20210101", CA "\n[localhost]:{port} {ed25519}", NULL, BOTH, NULL },
@@ -371,6 +372,23 @@ static void each_key_exchange_brings_a_certificate(void **state)
 		opens(&s);
 		sshd_stop(&s);
 	}
+}
+
+/* Possession is proven with the plain key. */
+static void a_host_that_shows_nothing_but_certificates_is_told_so(void **state)
+{
+	struct rk_err err RK_CLEANUP_ERR = RK_ERR_INIT;
+	struct sshd s = { 0 };
+
+	(void)state;
+	begin(&s);
+	sign("ed25519", "ca", GOOD);
+	show_with(&s, "ed25519", true, "HostKeyAlgorithms ssh-ed25519-cert-v01@openssh.com");
+	know(&s, CA);
+	int rc = open_limited(&s, "localhost", NULL, NULL, &err);
+	sshd_stop(&s);
+	if (rc != RK_UNREACHABLE || !strstr(err.message, "server host key") || !err.hint || !strstr(err.hint, "HostKeyAlgorithms"))
+		fail_msg("%s (%s)", err.message, err.hint);
 }
 
 /* Whatever answers there instead of a host: it costs its own time and nobody is believed. */
@@ -641,6 +659,7 @@ int main(void)
 		cmocka_unit_test(a_changed_key_is_told_with_what_its_certificate_lacks),
 		cmocka_unit_test(a_host_that_is_silent_ends_at_the_deadline),
 		cmocka_unit_test(each_key_exchange_brings_a_certificate),
+		cmocka_unit_test(a_host_that_shows_nothing_but_certificates_is_told_so),
 		cmocka_unit_test(hostile_servers_cost_their_own_time),
 		cmocka_unit_test(jump_hosts_and_what_is_behind_them_may_have_certificates),
 		cmocka_unit_test(each_changed_byte_undoes_a_certificate),
