@@ -149,6 +149,13 @@ static void name_decides_between_leaf_groups_that_do_as_well(void **state)
 	s->trays[0].faulty = s->trays[4].faulty = "x"; /* of x only r03 is whole */
 	assert_string_equal(placed(s, &spec, NULL, 0, arena), "r05:4,r06:4");
 	judged(s, &spec, NULL, 0, 2, "4 free, r06 shares leaves with r05");
+	int keep[] = { 4 * 4 }; /* r05 is full of others but for the cluster's own */
+	add_clusters(s);
+	for (int t = 4 * 4; t < 5 * 4; t++)
+		occupy(s, t, 0);
+	spec = make_spec(5, 4);
+	assert_string_equal(placed(s, &spec, keep, 1, arena), "r06:4");
+	judged(s, &spec, keep, 1, 2, "4 free, r06 shares leaves with r05");
 }
 
 /* No leaf group holds three: the first of the largest, then the first that holds what is left. */
@@ -255,6 +262,10 @@ static void a_budget_below_the_free_trays_is_told(void **state)
 	judged(s, &spec, NULL, 0, 0, "18 free, r02 is emptier; power for 3");
 	s->racks[0].power_kw = 14.999; /* a watt short */
 	judged(s, &spec, NULL, 0, 0, "power 0 of 14.999 kW, needs 15 more");
+	spec = make_spec(20, 18); /* the last two would do there */
+	judged(s, &spec, NULL, 0, 0, "power 0 of 14.999 kW, needs 15 more");
+	s->racks[0].power_kw = 15;
+	judged(s, &spec, NULL, 0, 0, "2 of 18 free used, 0 left; power for 2");
 }
 
 int main(void)

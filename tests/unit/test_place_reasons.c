@@ -410,6 +410,24 @@ static void the_fewest_cordons_are_named(void **state)
 	assert_string_equal(p.suggestion, "uncordon rack r03; or cancel reservation 1,3");
 }
 
+/* Too many cordons to try all sets of them: those of few racks are named rather than those of many trays. */
+static void of_many_cordons_few_are_named(void **state)
+{
+	struct rk_site *s RK_CLEANUP_SITE = make_site(40, 18, "");
+	struct rk_arena *arena RK_CLEANUP_ARENA = rk_arena_new();
+	struct rk_spec spec = make_spec(30 * 12 + 7 * 18, 1);
+	struct rk_placement p;
+
+	(void)state;
+	for (int r = 0; r < 40; r++)
+		for (int t = 0; t < 6 && r >= 10; t++)
+			s->trays[r * 18 + t].cordon = "fan";
+	for (int r = 0; r < 10; r++)
+		s->racks[r].cordon = "pump";
+	place(s, &spec, NULL, 0, arena, &p);
+	assert_string_equal(p.suggestion, "place at most 360 VMs; or uncordon rack r[01-07]");
+}
+
 static void spares_that_a_neighbour_asked_for_are_kept(void **state)
 {
 	struct rk_site *s RK_CLEANUP_SITE = make_site(1, 18, "");
@@ -475,6 +493,7 @@ int main(void)
 		cmocka_unit_test(a_rack_is_on_the_fabric_of_most_of_its_trays),
 		cmocka_unit_test(segments_are_counted_within_nvlink_domains),
 		cmocka_unit_test(the_fewest_cordons_are_named),
+		cmocka_unit_test(of_many_cordons_few_are_named),
 		cmocka_unit_test(spares_that_a_neighbour_asked_for_are_kept),
 		cmocka_unit_test(clusters_kept_apart_share_no_rack_whichever_of_them_says_so),
 	};

@@ -126,6 +126,25 @@ static void what_is_placed_and_marked_today_is_no_room(void **state)
 	assert_int_equal(s.refused, 1);
 }
 
+/* Boxes without NVLink switches are a domain each: VMs that share one do not fit, however many boxes are free. */
+static void segments_stay_within_nvlink_domains(void **state)
+{
+	static const char site_text[] = "{\"apiVersion\":\"racksh/v1\",\"kind\":\"Site\",\"name\":\"s\",\"racks\":[{\"name\":\"r01\",\"profile\":\"hgx-generic\"}]}";
+	static const char text[] = "{\"apiVersion\":\"racksh/v1\",\"kind\":\"Requests\",\"requests\":[{\"segment\":2,\"at\":0,\"hours\":1},"
+				   "{\"segment\":1,\"segments\":4,\"at\":1,\"hours\":1}]}";
+	struct rk_site *site RK_CLEANUP_SITE = NULL;
+	struct rk_arena *arena RK_CLEANUP_ARENA = rk_arena_new();
+	struct rk_requests requests;
+	struct rk_simulated s;
+
+	(void)state;
+	assert_int_equal(rk_site_parse("s", site_text, strlen(site_text), &site, NULL), 0);
+	assert_int_equal(load(text, arena, &requests, NULL), 0);
+	rk_simulate(site, &requests, RK_SIM_BEST_FIT, &s);
+	assert_int_equal(s.requests, 2);
+	assert_int_equal(s.refused, 1);
+}
+
 static void wrong_files_are_refused_with_the_place(void **state)
 {
 #define FILE_OF(rest) "{\"apiVersion\":\"racksh/v1\",\"kind\":\"Requests\"," rest "}"
@@ -164,6 +183,7 @@ int main(void)
 		cmocka_unit_test(the_same_requests_give_the_same_answer),
 		cmocka_unit_test(a_trace_is_replayed_as_written),
 		cmocka_unit_test(what_is_placed_and_marked_today_is_no_room),
+		cmocka_unit_test(segments_stay_within_nvlink_domains),
 		cmocka_unit_test(wrong_files_are_refused_with_the_place),
 	};
 
