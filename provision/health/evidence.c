@@ -278,11 +278,32 @@ static void read_int(struct rk_diags *diags, const struct rk_jnode *object, cons
 		rk_diag_at(diags, node, RK_AT_VALUE, "\"%s\" is not a number up to %llu", key, (unsigned long long)max);
 }
 
+struct typed {
+	const char *key;
+	enum rk_jtype type;
+};
+static const struct typed target_keys[] = { { "kind", RK_JSTRING },    { "rack", RK_JSTRING },	  { "cluster", RK_JSTRING },
+					    { "tray", RK_JSTRING },    { "address", RK_JSTRING }, { "expect", RK_JOBJECT } };
+static const struct typed expect_keys[] = { { "cluster_uuid", RK_JSTRING }, { "pkeys", RK_JARRAY },  { "services", RK_JARRAY },
+					    { "port_guids", RK_JARRAY },    { "leaves", RK_JARRAY }, { "pkey_limited", RK_JBOOL } };
+
+/* What is expected must not be lost over its form: without an expectation a fault may pass. null is none. */
+static void check_types(struct rk_diags *diags, const struct rk_jnode *object, const struct typed *keys, size_t n)
+{
+	for (size_t i = 0; i < n; i++) {
+		const struct rk_jnode *node = rk_jget(object, keys[i].key);
+		if (node && node->type != RK_JNULL && node->type != keys[i].type)
+			rk_diag_at(diags, node, RK_AT_VALUE, "\"%s\" must be %s, not %s", keys[i].key, rk_jtype_name(keys[i].type), rk_jtype_name(node->type));
+	}
+}
+
 static void read_target(struct rk_diags *diags, const struct rk_jnode *node, struct rk_arena *arena, struct rk_target *t)
 {
 	const struct rk_jnode *expect = rk_jget(node, "expect");
 	const char *kind = rk_jstr(rk_jget(node, "kind"));
 
+	check_types(diags, node, target_keys, RK_ARRAY_SIZE(target_keys));
+	check_types(diags, expect, expect_keys, RK_ARRAY_SIZE(expect_keys));
 	if (!safe_name(node->key))
 		rk_diag_at(diags, node, RK_AT_KEY, "\"%s\" cannot be the name of a folder", node->key);
 	t->name = rk_arena_strdup(arena, node->key);

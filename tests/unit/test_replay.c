@@ -548,6 +548,36 @@ static void a_folder_that_is_no_evidence_is_refused_and_left_alone(void **state)
 	}
 }
 
+/* An expectation that is dropped over its form would let a fault pass. */
+static void an_expectation_of_another_form_is_refused(void **state)
+{
+	static const char *const bad[] = {
+		"{\"kind\":1}", "{\"rack\":[]}", "{\"tray\":{}}", "{\"expect\":[]}", "{\"expect\":{\"pkeys\":\"0x0055\"}}", "{\"expect\":{\"pkeys\":{\"a\":1}}}",
+		"{\"expect\":{\"port_guids\":1}}", "{\"expect\":{\"cluster_uuid\":7}}", "{\"expect\":{\"pkey_limited\":\"yes\"}}", "{\"expect\":{\"leaves\":\"a/1\"}}",
+	};
+	RK_CLEANUP_ARENA struct rk_arena *arena = rk_arena_new();
+	const char *tmp = getenv("TMPDIR");
+	char *dir = rk_arena_printf(arena, "%s/racksh-replay.XXXXXX", tmp ? tmp : P_tmpdir);
+	size_t taken = 0;
+
+	(void)state;
+	assert_non_null(mkdtemp(dir));
+	for (size_t i = 0; i < RK_ARRAY_SIZE(bad); i++) {
+		RK_CLEANUP_ERR struct rk_err err = RK_ERR_INIT;
+		struct rk_target *loaded;
+		int64_t kept_ms;
+		size_t n;
+
+		put_file(rk_arena_printf(arena, "%s/manifest.json", dir), rk_arena_printf(arena, "{\"apiVersion\":\"racksh/v1\",\"kind\":\"Evidence\",\"targets\":{\"a-01\":%s}}", bad[i]));
+		if (rk_evidence_load(dir, arena, &loaded, &n, &kept_ms, &err) == RK_INVALID && strstr(err.message, "must be"))
+			continue;
+		print_message("taken: %s\n", bad[i]);
+		taken++;
+	}
+	nftw(dir, remove_one, 16, FTW_DEPTH | FTW_PHYS);
+	assert_int_equal(taken, 0);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -557,6 +587,7 @@ int main(void)
 		cmocka_unit_test(what_follows_from_a_fault_is_no_root_cause),
 		cmocka_unit_test(a_folder_tells_what_was_put_into_it),
 		cmocka_unit_test(a_folder_that_is_no_evidence_is_refused_and_left_alone),
+		cmocka_unit_test(an_expectation_of_another_form_is_refused),
 		cmocka_unit_test(a_tray_without_a_tenant_has_no_tenant_key),
 		cmocka_unit_test(two_tools_that_tell_the_same_are_one_answer),
 	};
