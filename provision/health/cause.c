@@ -33,7 +33,7 @@ static const struct {
 	[IMEX] = { "imex", "IMEX domain", NVLINK_CHAIN, true, 0 },
 	[XID] = { "xid", "GPU fault", 0, false, RK_GPU_PARTS },
 	[GPU] = { "gpu", "GPU", BIT(DRIVER), false, 0 },
-	[LINK] = { "link", "NVLink", BIT(DRIVER) | BIT(LINK), false, RK_GPU_PARTS },
+	[LINK] = { "link", "NVLink", BIT(DRIVER) | BIT(PARTITION) | BIT(FABRIC) | BIT(LINK), false, RK_GPU_PARTS },
 	[PKEY] = { "pkey", "InfiniBand partition", BIT(PKEY), false, RK_RAIL_PARTS },
 	[IB_LINK] = { "ib-link", "InfiniBand port", BIT(IB_LINK), false, RK_RAIL_PARTS },
 	[COOLING] = { "cooling", "liquid cooling", 0, false, 0 },

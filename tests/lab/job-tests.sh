@@ -16,10 +16,12 @@ for what in "validate cluster a" "validate cluster b" "isolation verify" "nvlink
 done
 
 tray=$("$racksh" vm list -o json | jq -r '.[] | select(.name == "a-02") | .tray')
+other=$("$racksh" vm list -o json | jq -r '.[] | select(.name == "a-01") | .tray')
 part=$("$racksh" cluster show a -o json | jq -r '.nvlink[0].partition')
 check "put a GPU out of its partition" 0 tests/lab/lab fault "$lab" gpu-leave "$tray" 1
 check "validate finds the GPU" 7 "$racksh" validate cluster a
 says "and names VM and tray as the first root cause" "root cause 1: .*a-02 on $tray.*gpu=1"
+lacks "and blames nothing else" "root cause 2"
 check "isolation still holds" 0 "$racksh" isolation verify
 check "nvlink verify finds it" 7 "$racksh" nvlink verify
 check "drift finds it" 7 "$racksh" drift
@@ -28,7 +30,14 @@ check "healthy again" 0 "$racksh" validate cluster a
 check "unlink a port" 0 tests/lab/lab fault "$lab" unlink "$tray" 2
 check "validate finds the link" 7 "$racksh" validate cluster a
 says "and names VM, tray and port as the first root cause" "root cause 1: .*a-02 on $tray.*(mlx5_2|rail=?2|rail 2)"
+lacks "and blames nothing else" "root cause 2"
 check "isolation still holds" 0 "$racksh" isolation verify
+check "and put a GPU of another tray out of its partition" 0 tests/lab/lab fault "$lab" gpu-leave "$other" 3
+check "validate finds both" 7 "$racksh" validate cluster a
+says "the GPU" "root cause [12]: .*a-01 on $other.*gpu=3"
+says "and the link" "root cause [12]: .*a-02 on $tray.*(mlx5_2|rail=?2|rail 2)"
+lacks "and blames nothing else" "root cause 3"
+check "put it back" 0 tests/lab/lab heal "$lab" gpu-leave "$other" 3 "$part"
 check "relink it" 0 tests/lab/lab heal "$lab" relink "$tray" 2
 check "healthy again" 0 "$racksh" validate cluster a
 

@@ -67,6 +67,18 @@ says() {
 	return 1
 }
 
+# lacks NAME PATTERN: the output of the last check has no such line.
+lacks() {
+	if ! grep -qE -- "$2" "$lab/out" "$lab/err"; then
+		passed=$((passed + 1))
+		return 0
+	fi
+	failed=$((failed + 1))
+	printf 'not ok: %s: a line like "%s"\n' "$1" "$2"
+	tell_output
+	return 1
+}
+
 # Nobody holds anything in the store.
 store_is_free() {
 	[ "$("$racksh" cluster list -o json)" = '[]' ] && [ "$("$racksh" tray list -o json | jq '[.[] | select(.state == "allocated")] | length')" = 0 ]

@@ -385,6 +385,9 @@ static void what_follows_from_a_fault_is_no_root_cause(void **state)
 	struct rk_evidence *e = answer_of(&targets[BAD], "nvidia-smi-xml");
 	e->out = replaced(arena, e->out, "<state>Completed<", "<state>In Progress<");
 	e->out_len = strlen(e->out);
+	e = answer_of(&targets[BAD], "nvlink-status");
+	e->out = replaced(arena, e->out, "53.125 GB/s", "<inactive>");
+	e->out_len = strlen(e->out);
 	for (int i = 0; i < PER_RACK; i++) {
 		e = answer_of(&targets[i], "imex-nodes");
 		e->out = replaced(arena, e->out, "\"status\": \"UP\"", "\"status\": \"DEGRADED\"");
@@ -394,6 +397,7 @@ static void what_follows_from_a_fault_is_no_root_cause(void **state)
 	replay(arena, targets, "deep", &r);
 	assert_string_equal(r.verdict, "fail");
 	assert_string_equal(find(&r, "imex.domain", "fail")->folded, "a-[01-04]");
+	assert_string_equal(find(&r, "gpu.nvlink.count", "fail")->folded, "a-02");
 	assert_int_equal(r.n_root_causes, 1);
 	assert_non_null(strstr(r.root_causes[0], "registration: a-02 on r01-t02"));
 }
