@@ -1,3 +1,4 @@
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -60,8 +61,13 @@ static const char *deps_text(struct rk_plan *plan, const int *deps, size_t n)
 		memcpy(plan->last.ids, deps, (n - 1) * sizeof(*deps));
 	}
 	if (plan->last.ids[n - 1] != deps[n - 1]) {
+		char tail[16];
+		size_t head = strlen(plan->last.head), end = (size_t)snprintf(tail, sizeof(tail), ",%d", deps[n - 1]);
+		char *text = rk_arena_array(plan->arena, head + end + 1, 1); /* long, and there are many: not printed */
+		memcpy(text, plan->last.head, head);
+		memcpy(text + head, tail, end);
 		plan->last.ids[n - 1] = deps[n - 1];
-		plan->last.text = rk_arena_printf(plan->arena, "%s,%d", plan->last.head, deps[n - 1]);
+		plan->last.text = text;
 	}
 	return plan->last.text;
 }
