@@ -94,6 +94,8 @@ static int lose(struct rk_world *world, const char *what_if, struct rk_arena *ar
 	if (rc == RK_NOT_FOUND) {
 		rk_err_clear(err);
 		rc = rk_select_trays(world->site, selection, NULL, arena, &lost, &n, err);
+		if (rc == RK_NOT_FOUND)
+			rk_err_hint(err, "racks or trays can be lost: racksh rack list, racksh tray list");
 	}
 	if (rc)
 		return rc;

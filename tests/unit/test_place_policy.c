@@ -222,6 +222,23 @@ static void a_fabric_is_chosen_as_the_policy_chooses_racks(void **state)
 	}
 }
 
+/* On ib0 every rack has leaves of its own, on ib1 both share theirs. */
+static void of_equal_fabrics_the_one_with_fewer_leaf_groups_is_chosen(void **state)
+{
+	static const char *const leaves[] = { "x", "z", "y", "z" };
+	struct rk_site *s RK_CLEANUP_SITE = make_site(4, 18, "");
+	struct rk_arena *arena RK_CLEANUP_ARENA = rk_arena_new();
+	struct rk_spec spec = make_spec(36, 18);
+
+	(void)state;
+	for (size_t h = 0; h < s->n_hcas; h++) {
+		int rack = s->trays[s->hcas[h].tray].rack;
+		s->hcas[h].fabric = rack % 2;
+		s->hcas[h].leaf = leaves[rack];
+	}
+	assert_string_equal(placed(s, &spec, NULL, 0, arena), "r02:18,r04:18");
+}
+
 static void racks_that_were_not_taken_say_why(void **state)
 {
 	struct rk_site *s RK_CLEANUP_SITE = uneven_site();
@@ -280,6 +297,7 @@ int main(void)
 		cmocka_unit_test(spreading_counts_what_is_there_already),
 		cmocka_unit_test(a_cluster_stays_on_one_infiniband_fabric),
 		cmocka_unit_test(a_fabric_is_chosen_as_the_policy_chooses_racks),
+		cmocka_unit_test(of_equal_fabrics_the_one_with_fewer_leaf_groups_is_chosen),
 		cmocka_unit_test(racks_that_were_not_taken_say_why),
 		cmocka_unit_test(a_budget_below_the_free_trays_is_told),
 	};
