@@ -72,13 +72,11 @@ int rk_cluster_spec(const struct rk_cluster *c, struct rk_layout *l, struct rk_s
 	return *ret_size ? 0 : rk_err_set(err, RK_NOT_FOUND, "the size \"%s\" of cluster \"%s\" is not known any more", c->size, c->name);
 }
 
-int rk_cluster_held(const struct rk_cluster *c, struct rk_err *err)
+int rk_cluster_held(struct rk_world *world, const struct rk_cluster *c, struct rk_err *err)
 {
-	if (!c->op)
-		return 0;
-	rk_err_set(err, RK_CONFLICT, "cluster \"%s\" is held by operation %" PRId64, c->name, c->op);
-	rk_err_hint(err, "racksh op show %" PRId64 "; resume, confirm or roll it back first", c->op);
-	return RK_CONFLICT;
+	char *what RK_CLEANUP_FREE = rk_xasprintf("cluster \"%s\"", c->name);
+
+	return c->op ? rk_op_holds(world, what, c->op, err) : 0;
 }
 
 static bool same_change(const struct rk_op_row *row, const char *type, int count)
@@ -105,9 +103,7 @@ static int who_holds(struct rk_world *world, const struct rk_cluster *c, const c
 		return rc;
 	if (same_change(ret_row, type, count))
 		return 1;
-	rk_err_set(err, RK_CONFLICT, "cluster \"%s\" is held by operation %" PRId64 " (%s, %s)", c->name, c->op, ret_row->command, ret_row->state);
-	rk_err_hint(err, "racksh op show %" PRId64 "; resume, confirm or roll it back first", c->op);
-	return RK_CONFLICT;
+	return rk_cluster_held(world, c, err);
 }
 
 int rk_cluster_idle(struct rk_world *world, const struct rk_cluster *c, const char *type, int count, int64_t *ret_op, struct rk_err *err)
@@ -311,13 +307,13 @@ int rk_cluster_create(struct rk_world *world, const struct rk_spec *spec, int64_
 	int rc = RK_CONFLICT;
 
 	*ret_op = 0;
-	int there = rk_find_cluster(world->site, spec->name);
-	if (there >= 0)
-		return converge(world, spec, &world->site->clusters[there], ret_op, err);
-	/* Somebody else may take what was planned between plan and commit: plan again on what is there now. */
+	/* Somebody else may take what was planned between plan and commit, or make the same cluster: plan again on what is there now. */
 	for (int tries = 0; rc == RK_CONFLICT && !*ret_op && tries < CREATE_TRIES; tries++) {
 		rk_err_clear(err);
 		rc = tries ? rk_world_refresh(world, err) : 0;
+		int there = rk_find_cluster(world->site, spec->name);
+		if (!rc && there >= 0)
+			return converge(world, spec, &world->site->clusters[there], ret_op, err);
 		if (!rc)
 			rc = rk_cluster_plan_layout(world, spec, NULL, arena, &cp, &l, err);
 		if (!rc && !cp.placement.feasible)

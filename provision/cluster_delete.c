@@ -71,7 +71,7 @@ int rk_cluster_delete(struct rk_world *world, const char *name, int64_t *ret_op,
 	if (c->op) {
 		rk_plan_free(plan);
 		*ret_op = c->op;
-		return c->state == RK_CLUSTER_DELETING ? rk_op_resume(world, c->op, err) : rk_cluster_held(c, err);
+		return c->state == RK_CLUSTER_DELETING ? rk_op_resume(world, c->op, err) : rk_cluster_held(world, c, err);
 	}
 	rk_params_begin(&w, &text, "cluster.delete", c->name);
 	rk_jw_key(&w, "state");

@@ -66,7 +66,7 @@ int rk_reserve_vm(struct rk_world *world, const struct rk_layout *l, const struc
 /* Spec and size of an existing cluster; what of the spec the partitions are made of goes into the layout. */
 int rk_cluster_spec(const struct rk_cluster *c, struct rk_layout *l, struct rk_spec **ret, const struct rk_size **ret_size, struct rk_err *err);
 /* RK_CONFLICT naming the operation that holds it, or 0. */
-int rk_cluster_held(const struct rk_cluster *c, struct rk_err *err);
+int rk_cluster_held(struct rk_world *world, const struct rk_cluster *c, struct rk_err *err);
 /* May the cluster be changed now? 0 yes; 1: the same change (type, count; count < 0 any) is under way, was taken up here, and *ret_op is it; else RK_CONFLICT. */
 int rk_cluster_idle(struct rk_world *world, const struct rk_cluster *c, const char *type, int count, int64_t *ret_op, struct rk_err *err);
 /* State of a cluster whose operation ended: degraded when its gate did not pass; `else_state` when the operation had none. */

@@ -67,13 +67,14 @@ static int rename_in_others(struct rk_world *world, const char *from, const char
 }
 
 /* An operation writes the spec of its cluster when it ends, as it was planned. */
-static int all_idle(const struct rk_site *site, const struct rk_cluster *c, struct rk_err *err)
+static int all_idle(struct rk_world *world, const struct rk_cluster *c, struct rk_err *err)
 {
-	int rc = rk_cluster_held(c, err);
+	const struct rk_site *site = world->site;
+	int rc = rk_cluster_held(world, c, err);
 
 	for (size_t i = 0; !rc && i < site->n_clusters; i++)
 		if (rk_spec_keeps_apart(site->clusters[i].spec, c->name))
-			rc = rk_cluster_held(&site->clusters[i], err);
+			rc = rk_cluster_held(world, &site->clusters[i], err);
 	return rc;
 }
 
@@ -121,7 +122,7 @@ int rk_cluster_rename(struct rk_world *world, const char *from, const char *to, 
 	const struct rk_cluster *c = &world->site->clusters[at];
 	if (strcmp(from, to) == 0)
 		return 0;
-	rc = all_idle(world->site, c, err);
+	rc = all_idle(world, c, err);
 	if (!rc)
 		rc = rk_cluster_name_free(world->site, to, err);
 	if (!rc)

@@ -274,7 +274,10 @@ bool rk_op_is_over(const struct rk_op_row *row)
 
 int rk_op_busy(const struct rk_op_row *row, struct rk_err *err)
 {
-	rk_err_set(err, RK_CONFLICT, "operation %" PRId64 " is being run by %s", row->id, row->runner);
+	char began[32];
+
+	rk_time_iso(row->started_ms, began);
+	rk_err_set(err, RK_CONFLICT, "operation %" PRId64 " (%s, begun by %s at %s) is being run by %s", row->id, row->command, row->by, began, row->runner);
 	rk_err_hint(err, "wait for it, or racksh op cancel %" PRId64, row->id);
 	return RK_CONFLICT;
 }
@@ -291,6 +294,25 @@ int rk_op_is_run(struct rk_world *world, const struct rk_op_row *row, bool *ret,
 
 	*ret = false;
 	return given_up || !rk_op_in_state(row, "running") ? 0 : rk_store_op_alive(world->store, row->id, ret, err);
+}
+
+int rk_op_holds(struct rk_world *world, const char *what, int64_t op, struct rk_err *err)
+{
+	struct rk_arena *arena RK_CLEANUP_ARENA = rk_arena_new();
+	struct rk_op_row row;
+	bool alive = true;
+	char since[32];
+
+	if (rk_store_op_get(world->store, op, arena, &row, NULL)) {
+		rk_err_set(err, RK_CONFLICT, "%s is held by operation %" PRId64, what, op);
+	} else {
+		if (rk_op_in_state(&row, "running"))
+			rk_op_is_run(world, &row, &alive, NULL);
+		rk_err_set(err, RK_CONFLICT, "%s is held by operation %" PRId64 " (%s, %s) of %s since %s", what, op, row.command, alive ? row.state : "left by its process", row.by,
+			   rk_time_iso(row.started_ms, since));
+	}
+	rk_err_hint(err, "racksh op show %" PRId64 "; resume, confirm or roll it back first", op);
+	return RK_CONFLICT;
 }
 
 /* Inside a transaction: nobody else takes it up at the same time. */

@@ -93,6 +93,8 @@ int rk_op_run(struct rk_world *world, int64_t op, struct rk_err *err);
 bool rk_op_is_over(const struct rk_op_row *row);
 /* Is it being carried out by a process that lives? Not by one that could not say that it stopped (world->unsaid). */
 int rk_op_is_run(struct rk_world *world, const struct rk_op_row *row, bool *ret, struct rk_err *err);
+/* RK_CONFLICT: `what` is held by this operation: whose, since when, doing what. */
+int rk_op_holds(struct rk_world *world, const char *what, int64_t op, struct rk_err *err);
 /* After a crash or a failure: on with it, in the direction it had. A finished operation is 0 and nothing is done; one whose process still runs is
  * RK_CONFLICT. One that awaits its confirmation is undone when its time is over, before that RK_CONFLICT says until when. */
 int rk_op_resume(struct rk_world *world, int64_t op, struct rk_err *err);

@@ -228,10 +228,8 @@ int rk_tray_replace(struct rk_world *world, int tray, const struct rk_tray_ident
 	*ret_op = 0;
 	if (!rc && same(&s))
 		rc = rk_err_set(err, RK_INVALID, "tray \"%s\" is recorded with these identities already", s.tray->name);
-	if (!rc && s.cluster && s.cluster->op) {
-		rc = rk_err_set(err, RK_CONFLICT, "cluster \"%s\" on this tray is held by operation %" PRId64, s.cluster->name, s.cluster->op);
-		rk_err_hint(err, "racksh op show %" PRId64, s.cluster->op);
-	}
+	if (!rc && s.cluster && s.cluster->op)
+		rc = rk_op_holds(world, rk_arena_printf(arena, "cluster \"%s\" on this tray", s.cluster->name), s.cluster->op, err);
 	if (rc)
 		return rc;
 	struct rk_plan *plan = make_plan(&s);

@@ -81,16 +81,20 @@ static int check_servers(const struct rk_site *site, const struct rk_service_wis
 }
 
 /* Whose ports may come or go at this moment; an operation that was planned without the service would leave them in it. */
-static int check_idle(const struct rk_site *site, const struct rk_ib_service *s, struct rk_err *err)
+static int check_idle(struct rk_world *world, const struct rk_ib_service *s, struct rk_err *err)
 {
+	const struct rk_site *site = world->site;
+
 	for (size_t c = 0; c < site->n_clusters; c++)
 		if (site->clusters[c].op && rk_ib_serves(s, site->clusters[c].tenant))
-			return rk_cluster_held(&site->clusters[c], err);
+			return rk_cluster_held(world, &site->clusters[c], err);
 	return 0;
 }
 
-int rk_service_check(const struct rk_site *site, const struct rk_service_wish *wish, struct rk_arena *arena, struct rk_ib_service *ret, struct rk_err *err)
+int rk_service_check(struct rk_world *world, const struct rk_service_wish *wish, struct rk_arena *arena, struct rk_ib_service *ret, struct rk_err *err)
 {
+	const struct rk_site *site = world->site;
+
 	*ret = (struct rk_ib_service){ .name = rk_arena_strdup(arena, wish->name), .servers = rk_arena_array(arena, wish->n_servers, sizeof(*ret->servers)),
 				       .n_servers = wish->n_servers };
 	if (rk_find_ib_service(site, wish->name) >= 0)
@@ -106,7 +110,7 @@ int rk_service_check(const struct rk_site *site, const struct rk_service_wish *w
 		rc = find_tenants(site, wish, arena, ret, err);
 	for (size_t i = 0; i < wish->n_servers; i++)
 		ret->servers[i] = wish->servers[i];
-	return rc ? rc : check_idle(site, ret, err);
+	return rc ? rc : check_idle(world, ret, err);
 }
 
 /* ---- steps ------------------------------------------------------------------------------------------------------------------------------- */
@@ -247,7 +251,7 @@ int rk_service_create_wish(struct rk_world *world, const struct rk_service_wish 
 		rk_err_clear(err);
 		rc = tries ? rk_world_refresh(world, err) : 0;
 		if (!rc)
-			rc = rk_service_check(world->site, wish, arena, ret, err);
+			rc = rk_service_check(world, wish, arena, ret, err);
 		if (rc)
 			return rc;
 		rc = rk_service_create(world, ret, ret_op, err);
@@ -259,7 +263,7 @@ int rk_service_create_wish(struct rk_world *world, const struct rk_service_wish 
 int rk_service_delete(struct rk_world *world, const struct rk_ib_service *s, int64_t *ret_op, struct rk_err *err)
 {
 	struct rk_arena *arena RK_CLEANUP_ARENA = rk_arena_new();
-	int rc = check_idle(world->site, s, err);
+	int rc = check_idle(world, s, err);
 
 	*ret_op = 0;
 	return rc ? rc : run(world, s, "service.delete", rk_service_delete_plan(world->site, s, arena), NULL, ret_op, err);

@@ -10,7 +10,7 @@ struct rk_service_wish {
 	const char *const *tenants; size_t n_tenants; /* NULL: all */
 };
 /* What would be made; *ret points into the arena. RK_INVALID, RK_NOT_FOUND, RK_CONFLICT (name, key, a cluster that an operation holds) say why not. */
-int rk_service_check(const struct rk_site *site, const struct rk_service_wish *wish, struct rk_arena *arena, struct rk_ib_service *ret, struct rk_err *err);
+int rk_service_check(struct rk_world *world, const struct rk_service_wish *wish, struct rk_arena *arena, struct rk_ib_service *ret, struct rk_err *err);
 /* The caller frees the plan (rk_plan_free). */
 struct rk_plan *rk_service_create_plan(const struct rk_site *site, const struct rk_ib_service *service, struct rk_arena *arena);
 struct rk_plan *rk_service_delete_plan(const struct rk_site *site, const struct rk_ib_service *service, struct rk_arena *arena);

@@ -115,11 +115,8 @@ int rk_vm_power_plan(struct rk_world *world, const struct rk_power_request *q, s
 
 	for (size_t i = 0; i < q->n; i++) {
 		const struct rk_cluster *c = &site->clusters[site->vms[q->vms[i]].cluster];
-		if (c->op) {
-			rk_err_set(err, RK_CONFLICT, "VM \"%s\": its cluster is held by operation %lld", site->vms[q->vms[i]].name, (long long)c->op);
-			rk_err_hint(err, "racksh op show %lld", (long long)c->op);
-			return RK_CONFLICT;
-		}
+		if (c->op)
+			return rk_op_holds(world, rk_arena_printf(arena, "the cluster of VM \"%s\"", site->vms[q->vms[i]].name), c->op, err);
 	}
 	int rc = find_already(world, q, arena, already, err);
 	if (rc)

@@ -145,7 +145,7 @@ static int try_it(struct rk_call *call, const struct rk_service_wish *wish, stru
 {
 	struct rk_ib_service service;
 	int64_t op;
-	int rc = rk_service_check(call->world->site, wish, call->arena, &service, err);
+	int rc = rk_service_check(call->world, wish, call->arena, &service, err);
 
 	if (rc)
 		return rc;

@@ -354,6 +354,47 @@ static void a_rollback_that_waits_for_a_lane_can_be_interrupted_and_goes_on_back
 	close_world(&f);
 }
 
+/* ---- two that want the same --------------------------------------------------------------------------------------------------------------- */
+
+/* The second one planned before the first one began: what it finds is no lack of trays, but its cluster. */
+static void the_same_cluster_created_twice_is_made_once(void **state)
+{
+	struct fixture f, late;
+	int64_t op;
+
+	place = *state;
+	open_world(&f, place->state, RACKS, TRAYS);
+	open_world(&late, place->state, RACKS, TRAYS);
+	OK(rk_cluster_create(&f.world, spec_of(f.arena, "a", "t", RACKS * TRAYS, 1, false), &op, err));
+	OK(rk_cluster_create(&late.world, spec_of(late.arena, "a", "t", RACKS * TRAYS, 1, false), &op, err));
+	assert_int_equal(op, 0);
+	assert_int_equal(late.world.site->n_clusters, 1);
+	close_world(&late);
+	close_world(&f);
+}
+
+static void who_holds_a_cluster_since_when_and_for_what_is_said(void **state)
+{
+	struct rk_err why RK_CLEANUP_ERR = RK_ERR_INIT;
+	struct fixture f;
+	int64_t op, other;
+
+	place = *state;
+	open_world(&f, place->state, RACKS, TRAYS);
+	OK(rk_cluster_create(&f.world, spec_of(f.arena, "a", "t", 2, 1, false), &op, err));
+	f.world.confirm_ms = 3600000;
+	OK(rk_cluster_resize(&f.world, "a", 3, true, &op, err));
+	f.world.confirm_ms = 0;
+	assert_int_equal(rk_cluster_delete(&f.world, "a", &other, &why), RK_CONFLICT);
+	assert_non_null(strstr(why.message, "cluster \"a\" is held by operation 2 (cluster grow a 3, awaiting-confirm) of tester@here "));
+	assert_non_null(strstr(why.message, " since 20"));
+	rk_err_clear(&why);
+	OK(rk_store_op_set(f.world.store, op, "running", NULL, err));
+	assert_int_equal(rk_op_resume(&f.world, op, &why), RK_CONFLICT);
+	assert_non_null(strstr(why.message, "operation 2 (cluster grow a 3, begun by tester@here "));
+	close_world(&f);
+}
+
 #define IN_A_FOLDER(test) cmocka_unit_test_setup_teardown(test, setup, teardown)
 
 int main(void)
@@ -364,6 +405,8 @@ int main(void)
 		IN_A_FOLDER(one_that_waits_for_long_keeps_its_leases),
 		IN_A_FOLDER(one_who_was_taken_over_leaves_lane_and_state_to_the_new_runner),
 		IN_A_FOLDER(a_rollback_that_waits_for_a_lane_can_be_interrupted_and_goes_on_backwards),
+		IN_A_FOLDER(the_same_cluster_created_twice_is_made_once),
+		IN_A_FOLDER(who_holds_a_cluster_since_when_and_for_what_is_said),
 		IN_A_FOLDER(a_lane_is_left_with_the_step_the_operation_or_the_process),
 	};
 

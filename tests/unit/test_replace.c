@@ -138,7 +138,7 @@ static void a_service_follows_the_new_hardware(void **state)
 	open_with_cluster(&w);
 	int tray = w.world.site->vms[1].tray, first = w.site->trays[tray].first_hca;
 	char *fault RK_CLEANUP_FREE = rk_xasprintf("tray-swapped@%s", w.site->trays[tray].name);
-	sim_must(rk_service_check(w.world.site, &wish, w.arena, &service, err));
+	sim_must(rk_service_check(&w.world, &wish, w.arena, &service, err));
 	sim_must(rk_service_create(&w.world, &service, &op, err));
 	sim_must(rk_sim_fault_add(w.world.sim, fault, err));
 	sim_must(replace(&w, tray, &op, err));

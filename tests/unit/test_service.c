@@ -33,7 +33,7 @@ static void make(struct fixture *f, const char *name, const char *const *tenants
 	struct rk_ib_service service;
 	int64_t op;
 
-	OK(rk_service_check(f->world.site, &wish, f->arena, &service, err));
+	OK(rk_service_check(&f->world, &wish, f->arena, &service, err));
 	OK(rk_service_create(&f->world, &service, &op, err));
 }
 
@@ -191,7 +191,7 @@ static void a_change_that_is_taken_back_leaves_nobody_in_it(void **state)
 	/* The service itself. */
 	const struct rk_service_wish wish = wish_of("scratch", NULL, 0);
 	struct rk_ib_service service;
-	OK(rk_service_check(f->world.site, &wish, f->arena, &service, err));
+	OK(rk_service_check(&f->world, &wish, f->arena, &service, err));
 	OK(rk_sim_fault_add(f->world.sim, "ib.set#1=fail", err));
 	assert_int_not_equal(rk_service_create(&f->world, &service, &op, NULL), 0);
 	OK(rk_world_refresh(&f->world, err));
@@ -224,7 +224,7 @@ static int64_t make_late(struct fixture *f)
 	int64_t op;
 
 	nobody_carries_out(f, true);
-	OK(rk_service_check(f->world.site, &wish, f->arena, &service, err));
+	OK(rk_service_check(&f->world, &wish, f->arena, &service, err));
 	OK(rk_service_create(&f->world, &service, &op, err));
 	nobody_carries_out(f, false);
 	return op;
@@ -392,7 +392,7 @@ static void what_cannot_be_is_refused_before_anything_is_done(void **state)
 	for (size_t i = 0; i < RK_ARRAY_SIZE(rows); i++) {
 		struct rk_err err RK_CLEANUP_ERR = RK_ERR_INIT;
 		struct rk_ib_service ignored;
-		int rc = rk_service_check(f->world.site, &rows[i].wish, f->arena, &ignored, &err);
+		int rc = rk_service_check(&f->world, &rows[i].wish, f->arena, &ignored, &err);
 		if (rc != rows[i].class || !strstr(err.message, rows[i].says))
 			fail_msg("%zu: %d: %s", i, rc, err.message ? err.message : "no error");
 	}
@@ -411,7 +411,7 @@ static void a_cluster_that_is_being_changed_is_waited_for(void **state)
 	OK(rk_sim_fault_add(f->world.sim, "hv.undefine=fail", err));
 	assert_int_not_equal(rk_cluster_delete(&f->world, "a", &op, NULL), 0);
 	OK(rk_world_refresh(&f->world, err));
-	assert_int_equal(rk_service_check(f->world.site, &wish, f->arena, &ignored, &held), RK_CONFLICT);
+	assert_int_equal(rk_service_check(&f->world, &wish, f->arena, &ignored, &held), RK_CONFLICT);
 	assert_non_null(strstr(held.message, "cluster \"a\""));
 }
 
