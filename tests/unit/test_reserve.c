@@ -209,10 +209,13 @@ static void racks_that_a_promise_needs_cannot_be_kept_for_another(void **state)
 	struct rk_capacity c;
 
 	rk_capacity(f->world.site, &c);
-	reserve(f, one, NULL, c.free - 1, hour, 3 * hour);
+	int outside = c.free - rk_capacity_rooms(f->world.site, f->arena)[0];
+	reserve(f, one, NULL, outside, 5 * hour, 6 * hour);
+	reserve(f, two, first_rack(f), 0, 5 * hour, 6 * hour); /* just enough */
+	reserve(f, one, NULL, outside + 1, hour, 3 * hour);
 	const char *said = refusal(f, RK_NO_CAPACITY, two, first_rack(f), 0, 0, 2 * hour);
 	assert_non_null(strstr(said, " trays outside are free, "));
-	assert_non_null(strstr(said, " | reservation 1: "));
+	assert_non_null(strstr(said, " | reservation 3: "));
 	reserve(f, two, first_rack(f), 0, 0, hour);       /* before it begins */
 	reserve(f, one, first_rack(f), 0, hour, 3 * hour); /* its own promise */
 }
