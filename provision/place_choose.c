@@ -72,7 +72,7 @@ static int by_key(const void *a, const void *b)
 }
 
 /* The seats that take a segment, sorted by what `rank` writes into their keys. */
-static struct entry *sorted(struct rk_choice *c, int segment, void (*rank)(const struct rk_choice *c, const struct rk_seat *seat, int segment, int *key),
+static struct entry *sorted(struct rk_choice *c, int segment, void (*rank)(const struct rk_seat *seat, int segment, int *key),
 			    size_t *ret_n)
 {
 	struct entry *entries = rk_arena_array(c->arena, c->n + 1, sizeof(*entries));
@@ -83,7 +83,7 @@ static struct entry *sorted(struct rk_choice *c, int segment, void (*rank)(const
 			continue;
 		struct entry *e = &entries[(*ret_n)++];
 		e->seat = &c->seats[i];
-		rank(c, e->seat, segment, e->key);
+		rank(e->seat, segment, e->key);
 	}
 	qsort(entries, *ret_n, sizeof(*entries), by_key);
 	return entries;
@@ -92,9 +92,9 @@ static struct entry *sorted(struct rk_choice *c, int segment, void (*rank)(const
 /* ---- best-fit ------------------------------------------------------------------------------------------------------------------- */
 
 /* The least loss of large segments, then the closest fit; leaf groups and name decide the rest. */
-static void rank_best(const struct rk_choice *c, const struct rk_seat *seat, int segment, int *key)
+static void rank_best(const struct rk_seat *seat, int segment, int *key)
 {
-	int left = rk_choice_left(c, seat);
+	int left = seat->room - seat->used;
 
 	key[0] = left / LARGE - (left - segment) / LARGE;
 	key[1] = left;
@@ -111,7 +111,7 @@ static int fill_own(struct rk_choice *c, int segments, int segment)
 			struct entry e = { .seat = &c->seats[i] };
 			if (is_new(e.seat) || !takes(c, e.seat, segment))
 				continue;
-			rank_best(c, e.seat, segment, e.key);
+			rank_best(e.seat, segment, e.key);
 			if (!best.seat || by_key(&e, &best) < 0)
 				best = e;
 		}
@@ -210,11 +210,11 @@ static bool first_fit(struct rk_choice *c, int segments, int segment)
 }
 
 /* Fewest VMs of the cluster, then the emptiest. */
-static void rank_spread(const struct rk_choice *c, const struct rk_seat *seat, int segment, int *key)
+static void rank_spread(const struct rk_seat *seat, int segment, int *key)
 {
 	(void)segment;
 	key[0] = seat->held + seat->used;
-	key[1] = -rk_choice_left(c, seat);
+	key[1] = seat->used - seat->room;
 }
 
 /* In rounds: every rack that can takes one segment before any takes a second. */
@@ -242,9 +242,9 @@ static bool by_policy(struct rk_choice *c, int segments, int segment, enum rk_po
 
 /* ---- whatever fits ------------------------------------------------------------------------------------------------------------------ */
 
-static void rank_room(const struct rk_choice *c, const struct rk_seat *seat, int segment, int *key)
+static void rank_room(const struct rk_seat *seat, int segment, int *key)
 {
-	(void)c, (void)segment;
+	(void)segment;
 	key[0] = is_new(seat);
 	key[1] = -seat->room;
 }

@@ -40,18 +40,6 @@ static const char *too_small(const struct rk_placer *p, const struct rk_verdict 
 	return rk_arena_printf(p->arena, "%s %g of %g kW, needs %g more", v->budget, v->kw_used, v->kw_budget, segment * v->kw_vm);
 }
 
-/* What a choice saw of a rack before anything was taken. */
-static struct rk_seat before(const struct rk_placer *p, const struct rk_seat *seat)
-{
-	struct rk_seat was = *seat;
-	int pool = p->choice.pool;
-
-	for (size_t i = 0; i < p->choice.n; i++)
-		pool += p->choice.seats[i].kept ? 0 : p->choice.seats[i].used;
-	was.room = seat->kept || seat->room < pool ? seat->room : pool;
-	return was;
-}
-
 static int loss(const struct rk_seat *seat, int segment)
 {
 	return seat->room / 16 - (seat->room - segment) / 16;
@@ -72,13 +60,13 @@ static const struct rk_seat *neighbour(const struct rk_placer *p, const struct r
 static const char *why_better(const struct rk_placer *p, const struct rk_seat *seat, const struct rk_seat *taken, int segment)
 {
 	const char *name = p->site->racks[taken->rack].name;
-	const struct rk_seat mine = before(p, seat), other = before(p, taken), *beside = taken->group == seat->group ? NULL : neighbour(p, taken);
+	const struct rk_seat *beside = taken->group == seat->group ? NULL : neighbour(p, taken);
 
 	if (taken->held && !seat->held)
 		return rk_arena_printf(p->arena, "the cluster is in %s already", name);
-	if (loss(&other, segment) < loss(&mine, segment))
+	if (loss(taken, segment) < loss(seat, segment))
 		return rk_arena_printf(p->arena, "%s spares a segment of 16", name);
-	if (other.room < mine.room)
+	if (taken->room < seat->room)
 		return rk_arena_printf(p->arena, "%s leaves less over", name);
 	if (beside)
 		return rk_arena_printf(p->arena, "%s shares leaves with %s", name, p->site->racks[beside->rack].name);
@@ -93,8 +81,8 @@ static const struct rk_seat *least_liked(const struct rk_placer *p)
 	int least_key[3] = { 0 };
 
 	for (size_t i = 0; i < p->choice.n; i++) {
-		const struct rk_seat *seat = &p->choice.seats[i], was = before(p, seat);
-		const int key[3] = { spread ? seat->held : !seat->held, spread ? -was.room : loss(&was, p->segment), was.room };
+		const struct rk_seat *seat = &p->choice.seats[i];
+		const int key[3] = { spread ? seat->held : !seat->held, spread ? -seat->room : loss(seat, p->segment), seat->room };
 		if (seat->used < p->segment || (least && rk_keys_less(key, least_key, 3)))
 			continue;
 		least = seat;
@@ -109,7 +97,7 @@ static const char *spread_liked(const struct rk_placer *p, const struct rk_seat 
 
 	if (seat->held > taken->held)
 		return rk_arena_printf(p->arena, "%d of the cluster's VMs are there already", seat->held);
-	return rk_arena_printf(p->arena, "%s %s", name, before(p, taken).room > before(p, seat).room ? "is emptier" : "comes first");
+	return rk_arena_printf(p->arena, "%s %s", name, taken->room > seat->room ? "is emptier" : "comes first");
 }
 
 static const char *not_taken(const struct rk_placer *p, const struct rk_seat *seat)

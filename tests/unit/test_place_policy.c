@@ -6,7 +6,7 @@
 
 #include <cmocka.h>
 
-#include "tests/contract/place_site.h"
+#include "tests/contract/place_brute.h"
 
 /* Racks used, as "r01:4,r03:2". */
 static const char *placed(const struct rk_site *s, const struct rk_spec *spec, const int *keep, size_t n_keep, struct rk_arena *arena)
@@ -222,6 +222,102 @@ static void a_fabric_is_chosen_as_the_policy_chooses_racks(void **state)
 	}
 }
 
+/* ---- segment by segment ------------------------------------------------------------------------------------------------------------------ */
+
+struct walk {
+	struct brute b;
+	int used[TRIAL_RACKS], held[TRIAL_RACKS], racks; /* held: VMs; racks: opened so far */
+	enum rk_policy policy;
+};
+
+/* What the policy looks at, the most important first; the name decides last. */
+static void rank(const struct walk *w, int r, int segment, int key[3])
+{
+	int left = w->b.room[r] - w->used[r], own = w->held[r] + w->used[r];
+
+	memset(key, 0, 3 * sizeof(*key));
+	if (w->policy == RK_BEST_FIT) {
+		key[0] = !own;
+		key[1] = left / 16 - (left - segment) / 16;
+		key[2] = left;
+	} else if (w->policy == RK_SPREAD) {
+		key[0] = own;
+		key[1] = -left;
+	}
+}
+
+static bool takes(const struct walk *w, int r, int vms)
+{
+	bool opens = !w->used[r] && !w->held[r];
+
+	return w->used[r] + vms <= w->b.room[r] && (w->b.kept[r] || vms <= w->b.pool) && (!opens || !w->b.max_racks || w->racks < w->b.max_racks);
+}
+
+static bool put(struct walk *w, int vms)
+{
+	int best = RK_NONE, best_key[3] = { 0 }, key[3];
+
+	for (int r = 0; r < w->b.n; r++) {
+		if (!takes(w, r, vms))
+			continue;
+		rank(w, r, vms, key);
+		int at = key[0] != best_key[0] ? 0 : key[1] != best_key[1] ? 1 : 2;
+		if (best == RK_NONE || key[at] < best_key[at]) {
+			best = r;
+			memcpy(best_key, key, sizeof(key));
+		}
+	}
+	if (best == RK_NONE)
+		return false;
+	w->racks += !w->used[best] && !w->held[best];
+	w->used[best] += vms;
+	w->b.pool -= w->b.kept[best] ? 0 : vms;
+	return true;
+}
+
+/* False: the order of the policy alone leads nowhere. */
+static bool walk(const struct trial *t, struct walk *w)
+{
+	bool all = true;
+
+	*w = (struct walk){ .policy = t->spec.placement.policy };
+	brute_look(t, &w->b);
+	for (size_t k = 0; k < t->n_keep; k++)
+		w->racks += !w->held[t->site->trays[t->keep[k]].rack]++;
+	for (int left = w->b.count; all && left > 0; left -= w->b.segment)
+		all = put(w, left < w->b.segment ? left : w->b.segment);
+	return all;
+}
+
+/* One fabric, no leaves: whatever the rules leave, every segment goes where the policy would put it next. */
+static void every_segment_goes_where_the_policy_says(void **state)
+{
+	int compared = 0;
+
+	(void)state;
+	for (uint64_t n = 1; n <= 4000; n++) {
+		struct rk_arena *arena RK_CLEANUP_ARENA = rk_arena_new();
+		int used[TRIAL_RACKS] = { 0 };
+		struct rk_placement p;
+		struct trial t;
+		struct walk w;
+		make_trial(&t, n);
+		for (size_t h = 0; h < t.site->n_hcas; h++)
+			t.site->hcas[h].fabric = 0;
+		place(t.site, &t.spec, t.keep, t.n_keep, arena, &p);
+		for (size_t i = 0; i < p.n_trays; i++)
+			used[t.site->trays[p.trays[i]].rack]++;
+		if (p.feasible && walk(&t, &w)) {
+			for (int r = 0; r < w.b.n; r++)
+				if (used[r] != w.used[r])
+					fail_msg("case %llu: rack %d has %d, the policy says %d", (unsigned long long)n, r, used[r], w.used[r]);
+			compared++;
+		}
+		rk_site_free(t.site);
+	}
+	assert_true(compared > 500);
+}
+
 /* On ib0 every rack has leaves of its own, on ib1 both share theirs. */
 static void of_equal_fabrics_the_one_with_fewer_leaf_groups_is_chosen(void **state)
 {
@@ -297,6 +393,7 @@ int main(void)
 		cmocka_unit_test(spreading_counts_what_is_there_already),
 		cmocka_unit_test(a_cluster_stays_on_one_infiniband_fabric),
 		cmocka_unit_test(a_fabric_is_chosen_as_the_policy_chooses_racks),
+		cmocka_unit_test(every_segment_goes_where_the_policy_says),
 		cmocka_unit_test(of_equal_fabrics_the_one_with_fewer_leaf_groups_is_chosen),
 		cmocka_unit_test(racks_that_were_not_taken_say_why),
 		cmocka_unit_test(a_budget_below_the_free_trays_is_told),
