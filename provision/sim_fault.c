@@ -38,119 +38,10 @@ static char *nvlink_key(const struct rk_sim *sim, const struct place *p)
 	return rk_xasprintf("nvlink:%s/%d/%d", sim->site->trays[p->tray].name, (int)p->number, (int)p->more);
 }
 
-static char *plain_key(const struct rk_sim *sim, const struct place *p, const char *what)
-{
-	return rk_xasprintf("%s:%s/%d", what, sim->site->trays[p->tray].name, (int)p->number);
-}
-
-static char *link_key(const struct rk_sim *sim, const struct place *p)
-{
-	return plain_key(sim, p, "link");
-}
-
-static char *keys_key(const struct rk_sim *sim, const struct place *p)
-{
-	return plain_key(sim, p, "keys");
-}
-
-static char *errors_key(const struct rk_sim *sim, const struct place *p)
-{
-	return plain_key(sim, p, "errors");
-}
-
-static char *flaps_key(const struct rk_sim *sim, const struct place *p)
-{
-	return plain_key(sim, p, "flaps");
-}
-
-static char *wait_key(const struct rk_sim *sim, const struct place *p)
-{
-	return plain_key(sim, p, "wait");
-}
-
-static char *leak_key(const struct rk_sim *sim, const struct place *p)
-{
-	return plain_key(sim, p, "leak");
-}
-
-static char *wet_value(const char *old, const struct place *p)
-{
-	(void)old, (void)p;
-	return rk_xstrdup("wet");
-}
-
-static char *slow_key(const struct rk_sim *sim, const struct place *p)
-{
-	return plain_key(sim, p, "slow");
-}
-
-static char *xid_key(const struct rk_sim *sim, const struct place *p)
-{
-	return plain_key(sim, p, "xid");
-}
-
-static char *remap_key(const struct rk_sim *sim, const struct place *p)
-{
-	return plain_key(sim, p, "remap");
-}
-
-static char *rate_key(const struct rk_sim *sim, const struct place *p)
-{
-	return plain_key(sim, p, "rate");
-}
-
-static char *cable_key(const struct rk_sim *sim, const struct place *p)
-{
-	return plain_key(sim, p, "cable");
-}
-
-static char *module_key(const struct rk_sim *sim, const struct place *p)
-{
-	return plain_key(sim, p, "no-ib");
-}
-
-static char *moved_key(const struct rk_sim *sim, const struct place *p)
-{
-	return plain_key(sim, p, "moved");
-}
-
 static char *moved_value(const char *old, const struct place *p)
 {
 	(void)old;
 	return rk_xasprintf("%d", (int)p->more + 1);
-}
-
-/* The number is there for the form only: a guest has one IMEX. */
-static char *imex_key(const struct rk_sim *sim, const struct place *p)
-{
-	return rk_xasprintf("imex-down:%s/0", sim->site->trays[p->tray].name);
-}
-
-static char *deaf_key(const struct rk_sim *sim, const struct place *p)
-{
-	return rk_xasprintf("imex-deaf:%s/0", sim->site->trays[p->tray].name);
-}
-
-static char *driver_key(const struct rk_sim *sim, const struct place *p)
-{
-	return rk_xasprintf("driver-down:%s/0", sim->site->trays[p->tray].name);
-}
-
-static char *busy_key(const struct rk_sim *sim, const struct place *p)
-{
-	return plain_key(sim, p, "busy");
-}
-
-/* As above: a guest boots as a whole. */
-static char *boot_key(const struct rk_sim *sim, const struct place *p)
-{
-	return rk_xasprintf("boot-hangs:%s/0", sim->site->trays[p->tray].name);
-}
-
-static char *one_value(const char *old, const struct place *p)
-{
-	(void)old, (void)p;
-	return rk_xstrdup("1");
 }
 
 static char *rate_value(const char *old, const struct place *p)
@@ -166,18 +57,6 @@ static char *partition_value(const char *old, const struct place *p)
 	return rk_xasprintf("%d", p->has_more ? (int)p->more : 0);
 }
 
-static char *down_value(const char *old, const struct place *p)
-{
-	(void)old, (void)p;
-	return rk_xstrdup("down");
-}
-
-static char *no_value(const char *old, const struct place *p)
-{
-	(void)old, (void)p;
-	return NULL;
-}
-
 static char *one_more_key(const char *old, const struct place *p)
 {
 	char word[8];
@@ -190,42 +69,59 @@ static char *one_more_key(const char *old, const struct place *p)
 
 static const struct word {
 	const char *name;
-	bool gpu;                         /* the first number is a GPU index (or one of as many leak detectors), else a rail */
+	enum { OF_RAIL, OF_GPU, OF_GUEST } of; /* what the first number is: a rail, a GPU (or one of as many leak detectors), for the form only */
+	const char *what;                 /* of the key */
 	bool more;                        /* takes a second number, from least to most */
 	uint64_t least, most;
-	char *(*key)(const struct rk_sim *sim, const struct place *p);
+	const char *text;                 /* the new value, when nothing makes one; NULL deletes */
 	char *(*value)(const char *old, const struct place *p);
 } words[] = {
-	{ "gpu-leave", true, false, 0, 0, gpu_key, partition_value },
-	{ "gpu-move", true, true, 1, RK_NVL_DEFAULT, gpu_key, partition_value },
-	{ "nvlink-down", true, true, 0, LINKS_PER_GPU - 1, nvlink_key, down_value },
-	{ "nvlink-up", true, true, 0, LINKS_PER_GPU - 1, nvlink_key, no_value },
-	{ "link-down", false, false, 0, 0, link_key, down_value },
-	{ "link-up", false, false, 0, 0, link_key, no_value },
-	{ "leak", true, false, 0, 0, leak_key, wet_value },
-	{ "leak-dry", true, false, 0, 0, leak_key, no_value },
-	{ "link-rate", false, true, 0, RATE_MAX, rate_key, rate_value },
-	{ "cable-slow", false, true, 0, 99, cable_key, rate_value },
-	{ "cable-moved", false, true, 0, RK_RAILS_MAX - 1, moved_key, moved_value },
-	{ "ib-driver", false, false, 0, 0, module_key, one_value },
-	{ "gpu-slow", true, true, 0, 99, slow_key, rate_value },
-	{ "gpu-xid", true, true, 0, 1000, xid_key, rate_value },
-	{ "gpu-remap", true, false, 0, 0, remap_key, one_value },
-	{ "imex-down", true, false, 0, 0, imex_key, one_value },
-	{ "imex-up", true, false, 0, 0, imex_key, no_value },
-	{ "imex-deaf", true, false, 0, 0, deaf_key, one_value },
-	{ "driver-down", true, false, 0, 0, driver_key, one_value },
-	{ "driver-up", true, false, 0, 0, driver_key, no_value },
-	{ "gpu-busy", true, false, 0, 0, busy_key, one_value },
-	{ "gpu-idle", true, false, 0, 0, busy_key, no_value },
-	{ "boot-hangs", true, false, 0, 0, boot_key, one_value },
-	{ "boot-ends", true, false, 0, 0, boot_key, no_value },
-	{ "port-key", false, true, 1, 0xffff, keys_key, one_more_key },
-	{ "port-errors", false, true, 0, RATE_MAX, errors_key, rate_value },
-	{ "port-flaps", false, true, 0, RATE_MAX, flaps_key, rate_value },
-	{ "port-congested", false, true, 0, RATE_MAX, wait_key, rate_value },
-	{ "port-clean", false, false, 0, 0, keys_key, no_value },
+	{ "gpu-leave", OF_GPU, "gpu", false, 0, 0, NULL, partition_value },
+	{ "gpu-move", OF_GPU, "gpu", true, 1, RK_NVL_DEFAULT, NULL, partition_value },
+	{ "nvlink-down", OF_GPU, "nvlink", true, 0, LINKS_PER_GPU - 1, "down", NULL },
+	{ "nvlink-up", OF_GPU, "nvlink", true, 0, LINKS_PER_GPU - 1, NULL, NULL },
+	{ "link-down", OF_RAIL, "link", false, 0, 0, "down", NULL },
+	{ "link-up", OF_RAIL, "link", false, 0, 0, NULL, NULL },
+	{ "leak", OF_GPU, "leak", false, 0, 0, "wet", NULL },
+	{ "leak-dry", OF_GPU, "leak", false, 0, 0, NULL, NULL },
+	{ "link-rate", OF_RAIL, "rate", true, 0, RATE_MAX, NULL, rate_value },
+	{ "cable-slow", OF_RAIL, "cable", true, 0, 99, NULL, rate_value },
+	{ "cable-moved", OF_RAIL, "moved", true, 0, RK_RAILS_MAX - 1, NULL, moved_value },
+	{ "ib-driver", OF_RAIL, "no-ib", false, 0, 0, "1", NULL },
+	{ "gpu-slow", OF_GPU, "slow", true, 0, 99, NULL, rate_value },
+	{ "gpu-xid", OF_GPU, "xid", true, 0, 1000, NULL, rate_value },
+	{ "gpu-remap", OF_GPU, "remap", false, 0, 0, "1", NULL },
+	{ "imex-down", OF_GUEST, "imex-down", false, 0, 0, "1", NULL },
+	{ "imex-up", OF_GUEST, "imex-down", false, 0, 0, NULL, NULL },
+	{ "imex-deaf", OF_GUEST, "imex-deaf", false, 0, 0, "1", NULL },
+	{ "driver-down", OF_GUEST, "driver-down", false, 0, 0, "1", NULL },
+	{ "driver-up", OF_GUEST, "driver-down", false, 0, 0, NULL, NULL },
+	{ "gpu-busy", OF_GPU, "busy", false, 0, 0, "1", NULL },
+	{ "gpu-idle", OF_GPU, "busy", false, 0, 0, NULL, NULL },
+	{ "boot-hangs", OF_GUEST, "boot-hangs", false, 0, 0, "1", NULL },
+	{ "boot-ends", OF_GUEST, "boot-hangs", false, 0, 0, NULL, NULL },
+	{ "port-key", OF_RAIL, "keys", true, 1, 0xffff, NULL, one_more_key },
+	{ "port-errors", OF_RAIL, "errors", true, 0, RATE_MAX, NULL, rate_value },
+	{ "port-flaps", OF_RAIL, "flaps", true, 0, RATE_MAX, NULL, rate_value },
+	{ "port-congested", OF_RAIL, "wait", true, 0, RATE_MAX, NULL, rate_value },
+	{ "port-clean", OF_RAIL, "keys", false, 0, 0, NULL, NULL },
 };
+
+static char *key_of(const struct rk_sim *sim, const struct word *word, const struct place *p)
+{
+	if (strcmp(word->what, "gpu") == 0)
+		return gpu_key(sim, p);
+	if (strcmp(word->what, "nvlink") == 0)
+		return nvlink_key(sim, p);
+	return rk_xasprintf("%s:%s/%d", word->what, sim->site->trays[p->tray].name, word->of == OF_GUEST ? 0 : (int)p->number);
+}
+
+static char *value_of(const struct word *word, const char *old, const struct place *p)
+{
+	if (word->value)
+		return word->value(old, p);
+	return word->text ? rk_xstrdup(word->text) : NULL;
+}
 
 const char *rk_sim_change_word(size_t i)
 {
@@ -259,15 +155,15 @@ int rk_sim_change(struct rk_sim *sim, const char *what, const char *target, int 
 	*ret = word != NULL;
 	if (!word)
 		return 0;
-	if (!read_place(sim->site, target, &p) || p.number >= (uint64_t)(word->gpu ? sim->site->trays[p.tray].n_gpus : sim->site->trays[p.tray].n_hcas) ||
+	if (!read_place(sim->site, target, &p) || p.number >= (uint64_t)(word->of != OF_RAIL ? sim->site->trays[p.tray].n_gpus : sim->site->trays[p.tray].n_hcas) ||
 	    p.has_more != word->more || (word->more && (p.more < word->least || p.more > word->most)))
 		return rk_err_set(err, RK_INVALID, "no such thing to fault: \"%s@%s\"", what, target);
 	int rc = rk_sim_enter(sim, &call, what, target, true, err);
 	if (rc)
 		return rc;
-	char *key RK_CLEANUP_FREE = word->key(sim, &p), *value RK_CLEANUP_FREE = word->value(rk_sim_get_settled(sim, key), &p);
+	char *key RK_CLEANUP_FREE = key_of(sim, word, &p), *value RK_CLEANUP_FREE = value_of(word, rk_sim_get_settled(sim, key), &p);
 	rk_sim_set(&call, key, value, 0);
-	if (word->key == gpu_key && p.more && p.more != RK_NVL_DEFAULT)
+	if (strcmp(word->what, "gpu") == 0 && p.more && p.more != RK_NVL_DEFAULT)
 		add_partition(&call, &p);
 	return rk_sim_leave(&call, 0, err);
 }
