@@ -81,7 +81,7 @@ int rk_cluster_outcome(struct rk_world *world, const char *cluster, struct rk_er
 int rk_cluster_plan_layout(struct rk_world *world, const struct rk_spec *spec, const char *what_if, struct rk_arena *arena, struct rk_cluster_plan *ret,
 			   struct rk_layout *l, struct rk_err *err);
 /* VMs without an address to give them cannot be made: the placement is not feasible then, whatever the racks. */
-void rk_placement_addressed(const struct rk_layout *l, struct rk_cluster_plan *cp);
+void rk_placement_addressed(const struct rk_layout *l, const struct rk_spec *spec, struct rk_cluster_plan *cp);
 int rk_placement_readable(const struct rk_placement *p, struct rk_err *err); /* RK_INVALID when identities were never read */
 /* {"type":..., "cluster":...} left open for more keys; close with rk_params_end. */
 void rk_params_begin(struct rk_jw *w, struct rk_str *out, const char *type, const char *cluster);

@@ -125,7 +125,22 @@ static void layout_of_spec(struct rk_layout *l, struct rk_world *world, const st
 	};
 }
 
-void rk_placement_addressed(const struct rk_layout *l, struct rk_cluster_plan *cp)
+/* Those that have an address would fit. */
+static void as_many_as_addresses(const struct rk_layout *l, const struct rk_spec *spec, struct rk_placement *p)
+{
+	size_t n = 0;
+
+	while (l->members[n].address)
+		n++;
+	if (!n)
+		return;
+	int most = (int)(n + l->n_rest);
+	p->changes = rk_arena_array(l->arena, p->n_changes = 1, sizeof(*p->changes));
+	p->changes[0] = (struct rk_place_change){ "count", most, NULL, rk_place_at_most(spec, l->n_rest > 0, most, l->arena) };
+	p->suggestion = rk_arena_printf(l->arena, "%s; or %s", p->changes[0].text, p->suggestion);
+}
+
+void rk_placement_addressed(const struct rk_layout *l, const struct rk_spec *spec, struct rk_cluster_plan *cp)
 {
 	RK_CLEANUP_ERR struct rk_err why = RK_ERR_INIT;
 	struct rk_placement *p = &cp->placement;
@@ -144,6 +159,7 @@ void rk_placement_addressed(const struct rk_layout *l, struct rk_cluster_plan *c
 	bool none = rk_store_free_address(l->site, l->n - 1, l->arena, &address, &why) != 0;
 	p->limit = none ? rk_arena_strdup(l->arena, why.message) : "operations hold the free VM addresses";
 	p->suggestion = none && why.hint ? rk_arena_strdup(l->arena, why.hint) : "racksh op list";
+	as_many_as_addresses(l, spec, p);
 }
 
 static struct rk_plan *plan_create(const struct rk_world *world, const struct rk_layout *l, const struct rk_spec *spec)
@@ -180,7 +196,7 @@ int rk_cluster_plan_layout(struct rk_world *world, const struct rk_spec *spec, c
 	if (rc)
 		return rc;
 	ret->plan = plan_create(world, l, spec);
-	rk_placement_addressed(l, ret);
+	rk_placement_addressed(l, spec, ret);
 	return 0;
 }
 

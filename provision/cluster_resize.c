@@ -171,7 +171,7 @@ static int grow_plan(struct rk_world *world, struct resize *z, struct rk_cluster
 		return rc;
 	ret->plan = grow_steps(world, z);
 	z->placement = ret->placement;
-	rk_placement_addressed(l, ret);
+	rk_placement_addressed(l, z->spec, ret);
 	return 0;
 }
 

@@ -42,6 +42,8 @@ struct rk_placement {
  * Not feasible is 0 with feasible = false; RK_INVALID/RK_NOT_FOUND only for bad input (unknown size, rack, tenant). */
 int rk_place(const struct rk_site *site, const struct rk_spec *spec, const struct rk_size *size, const int *keep, size_t n_keep,
 	     struct rk_arena *arena, struct rk_placement *ret, struct rk_err *err);
+/* "place at most 4 VMs": what is said of fewer VMs (of all, when a cluster is grown) that would fit. */
+const char *rk_place_at_most(const struct rk_spec *spec, bool grown, int most, struct rk_arena *arena);
 int rk_tray_fabric(const struct rk_site *site, int tray); /* of its first port; RK_NONE: none */
 /* Has `hcas` rails, each port on this fabric, and `gpus` GPUs. */
 bool rk_tray_complete(const struct rk_site *site, int tray, int fabric, int hcas, int gpus);

@@ -48,13 +48,13 @@ static bool fits_as(struct rk_placer *p, int count, int segment)
 	return rk_placer_fits(p, count, count < segment ? count : segment);
 }
 
-static const char *count_text(const struct rk_placer *p, int most, int segment)
+const char *rk_place_at_most(const struct rk_spec *spec, bool grown, int most, struct rk_arena *arena)
 {
-	if (p->n_keep)
-		return rk_arena_printf(p->arena, "grow to at most %d", most);
-	if (p->spec->placement.segment > segment)
-		return rk_arena_printf(p->arena, "place at most %d VM%s, in a segment of %d", most, most == 1 ? "" : "s", segment);
-	return rk_arena_printf(p->arena, "place at most %d VM%s", most, most == 1 ? "" : "s");
+	if (grown)
+		return rk_arena_printf(arena, "grow to at most %d", most);
+	if (spec->placement.segment > most)
+		return rk_arena_printf(arena, "place at most %d VM%s, in a segment of %d", most, most == 1 ? "" : "s", most);
+	return rk_arena_printf(arena, "place at most %d VM%s", most, most == 1 ? "" : "s");
 }
 
 static void fewer_vms(struct rk_placer *p, struct rk_placement *ret)
@@ -69,7 +69,7 @@ static void fewer_vms(struct rk_placer *p, struct rk_placement *ret)
 		high = fits ? high : mid - 1;
 	}
 	if (most)
-		add(ret, "count", most + kept, NULL, count_text(p, most + kept, most + kept < segment ? most + kept : segment));
+		add(ret, "count", most + kept, NULL, rk_place_at_most(p->spec, p->n_keep > 0, most + kept, p->arena));
 	ask_for(p, segment);
 }
 
