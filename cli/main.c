@@ -79,6 +79,7 @@ int main(int argc, char **argv)
 	rk_app_catch_interrupts();
 	setlocale(LC_CTYPE, "");
 	signal(SIGPIPE, SIG_IGN);
+	signal(SIGXFSZ, SIG_IGN); /* a file that may not grow is an error like a full disk */
 	umask(077);
 	int rc = rk_parse((const char *const *)argv + 1, (size_t)argc - 1, &none, true, &app.lexicon.vars, arena, &parsed, &err);
 	if (!rc)

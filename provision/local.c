@@ -40,6 +40,7 @@ void rk_local_attr(posix_spawnattr_t *attr)
 
 	sigemptyset(&defaults);
 	sigaddset(&defaults, SIGPIPE);
+	sigaddset(&defaults, SIGXFSZ);
 	posix_spawnattr_init(attr);
 	posix_spawnattr_setsigdefault(attr, &defaults);
 	posix_spawnattr_setflags(attr, POSIX_SPAWN_SETPGROUP | POSIX_SPAWN_SETSIGDEF);

@@ -4,7 +4,7 @@
 
 #include "provision/ssh.h"
 
-/* For posix_spawn of what people wrote: in a process group of its own, so that what it starts ends with it, and SIGPIPE as programs expect it, not as
+/* For posix_spawn of what people wrote: in a process group of its own, so that what it starts ends with it, and SIGPIPE and SIGXFSZ as programs expect them, not as
  * racksh has it. Free with posix_spawnattr_destroy. */
 void rk_local_attr(posix_spawnattr_t *attr);
 

@@ -241,11 +241,27 @@ static int finish_forward(struct rk_run *r, struct rk_err *err)
 	return r->cancelled ? undo_all(r, "cancelled", RK_CANCELLED, err) : undo_all(r, "rolled-back", RK_FAILED, err);
 }
 
-/* Whatever went wrong at the end, too: this process may live on, and nobody could take up what it seems to run. */
-static int end_run(struct rk_run *r, int rc, const struct rk_err *err)
+/* The store failed it, not a step: its id and what to do with it are said all the same. */
+static int say_unfinished(const struct rk_run *r, int rc, struct rk_err *err)
 {
-	if (rc && r->runner)
-		let_go(r, err && err->message ? err->message : "interrupted", NULL);
+	if (rc == RK_PARTIAL || rc == RK_CANCELLED)
+		return rc;
+	if (err && err->hint)
+		rk_err_detail(err, "%s", err->hint);
+	rk_err_while(err, "operation %" PRId64 " (%s) is left unfinished", r->op, r->command);
+	rk_err_hint(err, "racksh op resume %" PRId64 ", or racksh op show %" PRId64, r->op, r->op);
+	if (rc != RK_FAILED)
+		return rc;
+	if (err)
+		err->rc = RK_PARTIAL;
+	return RK_PARTIAL;
+}
+
+/* Whatever went wrong at the end, too: this process may live on, and nobody could take up what it seems to run. */
+static int end_run(struct rk_run *r, int rc, struct rk_err *err)
+{
+	if (rc && r->runner && let_go(r, err && err->message ? err->message : "interrupted", NULL))
+		rc = say_unfinished(r, rc, err);
 	rk_run_free(r);
 	return rc;
 }

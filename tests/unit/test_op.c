@@ -8,6 +8,7 @@
 #include <cmocka.h>
 
 #include "inventory/base/file.h"
+#include "inventory/store_impl.h"
 #include "provision/hooks.h"
 #include "tests/contract/ops_twin.h"
 
@@ -432,6 +433,39 @@ static void a_cluster_that_is_held_says_by_what(void **state)
 	assert_non_null(strstr(why.hint, "op show 1"));
 }
 
+/* ---- the store fails in the middle --------------------------------------------------------------------------------------------------------- */
+
+static const struct rk_nvl_ops *controller;
+static struct rk_db *disk;
+
+/* Between two transactions of the engine. */
+static int lose_disk_and_list(struct rk_nvl *nvl, int rack, struct rk_arena *arena, struct rk_nvl_live **ret, size_t *ret_n, struct rk_err *err)
+{
+	rk_db_exec(disk, NULL, "PRAGMA query_only = 1");
+	return controller->list(nvl, rack, arena, ret, ret_n, err);
+}
+
+/* The world is not as before: the class and the words say so. */
+static void a_store_that_fails_in_the_middle_leaves_it_to_be_resumed(void **state)
+{
+	struct fixture *f = *state;
+	struct rk_err why RK_CLEANUP_ERR = RK_ERR_INIT;
+	int64_t op;
+
+	struct rk_nvl_ops ops = *f->world.nvl->ops;
+	controller = f->world.nvl->ops;
+	ops.list = lose_disk_and_list;
+	f->world.nvl->ops = &ops;
+	disk = f->world.store->db;
+	assert_int_equal(create(f, 4, &op, &why), RK_PARTIAL);
+	assert_non_null(strstr(why.message, "operation 1 (cluster create a) is left unfinished: the store"));
+	assert_non_null(strstr(why.hint, "racksh op resume 1"));
+	f->world.nvl->ops = controller;
+	OK(rk_db_exec(f->world.store->db, err, "PRAGMA query_only = 0"));
+	OK(rk_op_resume(&f->world, op, err));
+	assert_consistent(f);
+}
+
 /* ---- hooks ------------------------------------------------------------------------------------------------------------------------------- */
 
 static void run_hook(const char *command, const char *out, int want)
@@ -475,6 +509,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		WITH_TWIN(an_undo_that_failed_stays_undoing_and_is_gone_on_with),
+		WITH_TWIN(a_store_that_fails_in_the_middle_leaves_it_to_be_resumed),
 		WITH_TWIN(recovery_of_what_is_over_is_nothing),
 		WITH_TWIN(what_cannot_be_taken_back_comes_last_and_only_goes_on),
 		WITH_TWIN(ctrl_c_rolls_back),
