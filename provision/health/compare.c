@@ -219,6 +219,15 @@ const char *rk_rule_expected(const struct rk_rule *rule, const struct rk_target_
 	return NULL;
 }
 
+const char *rk_rule_expected_warn(const struct rk_rule *rule, const struct rk_target_metrics *t, const struct rk_metrics *m, struct rk_arena *arena)
+{
+	struct limit limit;
+
+	if (strcmp(rule->effect, "warn") == 0 || !limit_of(rule, t, m, "", &limit) || !limit.has_warn)
+		return NULL;
+	return rk_arena_printf(arena, "%s %s", rule->compare, number_text(arena, limit.warn));
+}
+
 static bool holds(const char *op, double v, double limit)
 {
 	static const struct {

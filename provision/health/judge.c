@@ -83,6 +83,9 @@ static void read_target(const struct rk_judge *j, size_t at, const struct rk_tar
 			c->parse(e, &t->of[i]);
 		if (own && rk_texts_have(level, e->collector))
 			rk_own_parse(own, e, &t->of[i]);
+		/* The tools known here exit with all kinds of codes; a site's command has no other word for "it went wrong". */
+		if (own && !t->reason[i] && e->status && *e->status && strcmp(e->status, "0") != 0)
+			t->reason[i] = rk_arena_printf(arena, "exit code %.8s", e->status);
 		if (!t->reason[i] && (e->out_len > RK_PARSE_MAX || t->of[i].full))
 			t->reason[i] = "more output than is read";
 		sort_metrics(&t->of[i]);
@@ -355,6 +358,8 @@ static void judge_target(struct rk_judge *j, size_t r, size_t target)
 	if (n) {
 		n = add_missing(j, rule, &j->targets[target], outcome->lost, n);
 		rk_outcome_fold(j, r, target, j->scratch, n);
+		const char *warn = outcome->verdict == RK_V_WARN ? rk_rule_expected_warn(rule, &j->targets[target], sources[0], j->arena) : NULL;
+		outcome->expected = warn ? warn : outcome->expected;
 		return;
 	}
 	if (outcome->lost) {

@@ -183,14 +183,20 @@ static void number(const struct rk_own_collector *c, const struct rk_evidence *e
 {
 	char *at = rk_clean(m->arena, evidence->out, evidence->out_len), *line;
 	bool cut = false;
-	double v;
+	double v, found = 0;
+	int n = 0;
 
 	while ((line = rk_next_line(&at, &cut)) != NULL) {
 		if ((cut && !rk_status_is(evidence, "0")) || !rk_lead_number(rk_trim(line), &v))
 			continue;
-		rk_metric_number(m, c->metrics[0].name, "", v);
-		return;
+		found = v;
+		n++;
 	}
+	/* "2 users are logged in" may have been the first. */
+	if (n > 1)
+		rk_metric_absent(m, c->metrics[0].name, "", "several lines begin with a number");
+	else if (n)
+		rk_metric_number(m, c->metrics[0].name, "", found);
 }
 
 void rk_own_parse(const struct rk_own_collector *c, const struct rk_evidence *evidence, struct rk_metrics *ret)

@@ -106,6 +106,8 @@ struct rk_instance {
 /* Instances of `name` among sorted metrics: first and count. */
 size_t rk_metrics_range(const struct rk_metrics *m, const char *name, const struct rk_metric **ret_first);
 /* What the rule expects of this target, as shown; NULL when nothing is known (the rule is then skipped). */
+/* The same of a target that is beyond `warn` only; NULL: the rule has none, or any fault of it is a warning. */
+const char *rk_rule_expected_warn(const struct rk_rule *rule, const struct rk_target_metrics *t, const struct rk_metrics *m, struct rk_arena *arena);
 const char *rk_rule_expected(const struct rk_rule *rule, const struct rk_target_metrics *t, const struct rk_metrics *m, struct rk_arena *arena);
 void rk_rule_instance(const struct rk_rule *rule, const struct rk_target_metrics *t, const struct rk_metrics *m, struct rk_arena *arena,
 		      struct rk_instance *instance);

@@ -107,6 +107,8 @@ static void what_is_not_there_is_absent_and_never_zero(void **state)
 	struct rk_metrics m;
 
 	(void)state;
+	m = read_own(arena, "number", "m", "-", "2 users are logged in\n250\n", "0");
+	assert_int_equal(rk_metric_find(&m, "m", "")->type, RK_METRIC_ABSENT);
 	m = read_own(arena, "json", "m", "a/b", "{\"a\":{}}", "0");
 	assert_int_equal(rk_metric_find(&m, "m", "")->type, RK_METRIC_ABSENT);
 	m = read_own(arena, "json", "m", "a", "{\"a\": [1,", "0");

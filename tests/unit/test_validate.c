@@ -81,6 +81,9 @@ static void a_report_is_of_the_whole_cluster_and_of_its_time(void **state)
 	char *line RK_CLEANUP_FREE = rk_xasprintf(
 		"cd %s && sed s/lab-a/lab-b/ \"$OLDPWD\"/tests/examples/cluster-lab.json >b.json && mkdir old && "
 		"sed s/2026-11-02T03:04:05Z/2025-01-02T03:04:05Z/ \"$OLDPWD\"/tests/evidence/two-faults/manifest.json >old/manifest.json && mkdir -p hostile/x && "
+		"mkdir -p own/w-ill own/w-slow && echo '{\"results\":{\"throughput\":58000}}' >own/w-ill/llm-serve.stdout && echo 1 >own/w-ill/llm-serve.status && "
+		"echo '{\"results\":{\"throughput\":55000}}' >own/w-slow/llm-serve.stdout && echo 0 >own/w-slow/llm-serve.status && "
+		"echo '{\"apiVersion\":\"racksh/v1\",\"kind\":\"Evidence\",\"targets\":{\"w-ill\":{},\"w-slow\":{}}}' >own/manifest.json && "
 		"printf '{\"apiVersion\":\"racksh/v1\",\"kind\":\"Evidence\",\"targets\":{\"x\":{\"rack\":\"r\\\\u001b[31m\"},\"y\":{}}}' >hostile/manifest.json && "
 		"echo '{\"nodes\":{\"0\":{\"status\":\"\\u009b31mUP\",\"host\":\"x\"}}}' >hostile/x/imex-nodes.stdout && echo 0 >hostile/x/imex-nodes.status && mkdir wide && for n in 01 02 03 04 05 06 07 08 09 10 11 12; do mkdir wide/w-$n; "
 		"echo '{\"results\":{\"throughput\":'1$n'}}' >wide/w-$n/llm-serve.stdout; echo 0 >wide/w-$n/llm-serve.status; echo '\"w-'$n'\":{},'; done >names && "
@@ -94,6 +97,9 @@ static void a_report_is_of_the_whole_cluster_and_of_its_time(void **state)
 		{ "validate cluster lab-a --save $d/a; report cluster lab-a --evidence $d/a --format json", "\"verdict\": \"pass\"" },
 		{ "validate replay $d/hostile", "\nr\\x1b[31m " },
 		{ "validate replay $d/hostile", "\\xc2\\x9b31mUP" },
+		/* A benchmark that failed is no measurement, and a warning tells the threshold that it is about. */
+		{ "validate replay $d/own --level deep --profile tests/examples/profile-workload.json", "unknown  w-ill (1): site.tokens: exit code 1, expected >= 52000" },
+		{ "validate replay $d/own --level deep --profile tests/examples/profile-workload.json", "warn     w-slow (1): site.tokens: 55000, expected >= 57000" },
 		/* A measurement is another one on each of them: not a line for each. */
 		{ "validate replay $d/wide --level deep --profile tests/examples/profile-workload.json",
 		  "fail     w-[08-12] (5): site.tokens: 5 other values (-v lists them)\n         wanted: tokens per second" },
