@@ -508,6 +508,7 @@ int rk_judge(const struct rk_hprofile *profile, const char *level, const struct 
 		judge_rule(&j, r);
 		rk_judge_rule_rows(&j, r, &rows);
 	}
+	rk_judge_probe_rows(&j, &rows);
 	rk_judge_finish_rows(&j, &rows, ret);
 	rk_judge_remember(&j, ret);
 	free(rows.items);

@@ -85,6 +85,8 @@ struct rk_rows {
 	size_t n, cap;
 };
 void rk_judge_reach_rows(struct rk_judge *j, struct rk_rows *rows);             /* the check "ssh" */
+/* The check "probes": of targets only on which a probe failed without any other check saying so; after all rules were judged. */
+void rk_judge_probe_rows(struct rk_judge *j, struct rk_rows *rows);
 void rk_judge_rule_rows(struct rk_judge *j, size_t rule, struct rk_rows *rows); /* appends */
 /* Worst first into the report, with the overall verdict. */
 void rk_judge_finish_rows(const struct rk_judge *j, const struct rk_rows *rows, struct rk_report *ret);

@@ -142,6 +142,63 @@ void rk_judge_reach_rows(struct rk_judge *j, struct rk_rows *all)
 	free(rows.items);
 }
 
+/* Of a collector at the level: what some check says of the target that it did not answer, or that nobody minds. */
+static bool is_minded(const struct rk_judge *j, size_t target, const char *collector, bool missing)
+{
+	bool used = false;
+
+	for (size_t r = 0; r < j->profile->n_rules; r++) {
+		const struct rk_rule *rule = &j->profile->rules[r];
+		const struct rk_outcome *o = rk_outcome_of(j, r, target);
+		if (j->sources[r].n == 0 || rule->level > j->level || !rk_texts_have(&rule->collectors, collector) || (missing && !rule->required))
+			continue;
+		used = true;
+		if (o->applies && o->verdict != RK_V_PASS && o->verdict != RK_V_SKIPPED)
+			return true;
+	}
+	return !used;
+}
+
+/* The probes that were run and could not look, and which no check misses because another tool told the same; NULL when there are none. */
+static const char *unminded(const struct rk_judge *j, size_t target)
+{
+	const struct rk_target_metrics *t = &j->targets[target];
+	struct rk_str text RK_CLEANUP_STR = RK_STR_INIT;
+
+	for (size_t i = 0; i < t->target->n_evidence; i++) {
+		const char *reason = t->reason[i], *collector = t->target->evidence[i].collector;
+		if (!reason || t->of[i].n || strcmp(reason, "file missing") == 0 || !rk_texts_have(&j->profile->levels[j->level], collector) ||
+		    is_minded(j, target, collector, strcmp(reason, "command missing") == 0))
+			continue;
+		rk_str_addf(&text, "%s%s: %s", text.len ? "; " : "", collector, reason);
+	}
+	return text.len ? rk_arena_strdup(j->arena, rk_str_text(&text)) : NULL;
+}
+
+void rk_judge_probe_rows(struct rk_judge *j, struct rk_rows *all)
+{
+	static const struct rk_rule rule = { .id = "probes", .severity = "error", .message = "every probe could look",
+					     .hint = "another tool tells the same; find out why this one does not" };
+	struct rk_map *keys RK_CLEANUP_MAP = rk_map_new();
+	struct rk_rows rows = { 0 };
+	struct lists lists = { 0 };
+
+	for (size_t t = 0; t < j->n; t++) {
+		const char *value = j->shell[t] == RK_SHELL_ANSWERS ? unminded(j, t) : NULL;
+		struct rk_outcome o = { .verdict = RK_V_UNKNOWN, .measured = RK_V_UNKNOWN, .value = value, .expected = "an answer" };
+		if (!value)
+			continue;
+		o.silence = rk_silence_of(j->targets[t].target, rule.id);
+		if (o.silence)
+			o.verdict = RK_V_SKIPPED;
+		add_to_row(&rule, &o, j->targets[t].target->name, keys, &rows, &lists, j->arena);
+	}
+	finish_rows(&rows, &lists, j->arena, 0);
+	for (size_t i = 0; i < rows.n; i++)
+		*rk_vec_push(all) = rows.items[i];
+	free(rows.items);
+}
+
 /* Silenced findings come after those that count, and before what is well. */
 static int row_rank(const struct rk_check *check)
 {

@@ -144,6 +144,8 @@ static const struct {
 	{ "GPU draws next to nothing", "nvidia-smi-xml", "<average_power_draw>", "<average_power_draw>64.9 W</average_power_draw><old>", "0", "", "warn", "env.gpu-power", "a-02", NULL, NULL },
 	/* Probes that did not work */
 	{ "timed out", "ibstat", NULL, "", "timeout", "", "unknown", "ib.phys", "a-02", NULL, NULL },
+	{ "one of two tools timed out", "ibv-devinfo", NULL, "", "timeout", "", "unknown", "probes", "a-02", NULL, NULL },
+	{ "one of two tools is missing", "ibv-devinfo", NULL, "", "127", "sh: 1: ibv_devinfo: not found\n", "unknown", "probes", "a-02", NULL, NULL },
 	{ "tool is missing", "mlxlink", NULL, "", "127", "sh: 1: mlxlink: not found\n", "unknown", "ib.link.state", "a-02", NULL, NULL },
 	{ "killed", "gemm", NULL, "Device 0 NVIDIA GB300\n", "signal:9", "", "unknown", "act.gemm", "a-02", NULL, NULL },
 	{ "timed out after a full answer", "chrony", "Normal", "Normal", "timeout", "", "unknown", "host.time", "a-02", NULL, NULL },

@@ -23,6 +23,7 @@
 #define CHRONY_CSV "C0000205,ntp1,3,1747037662.1,-0.0055,-0.0000088,0.00002,12.4,-0.002,0.041,0.0004,0.0007,64.4,Not synchronised\n"
 #define XID79(time) time "NVRM: Xid (PCI:0018:06:00): 79, pid=7, name=x, GPU has fallen off the bus.\n"
 #define SMI_Q(rows) "Attached GPUs : 1\nGPU 00000008:06:00.0\n    Product Name : NVIDIA GB300\n" rows
+#define BW_TABLE(unit, rows) " Dual-port       : OFF\t\tDevice         : mlx5_0\n #bytes     #iterations    BW peak[" unit "]    BW average[" unit "]   MsgRate[Mpps]\n" rows
 #define MLX5 "[ 18.4] mlx5_core 0010:03:00.0: "
 
 /* want: the value, or "!reason" when it is absent, or NULL when there must be no such metric. */
@@ -130,6 +131,14 @@ static const struct {
 	/* perftest */
 	{ "gigabits", "ib-write-bw", BW("752.31", "0.011210"), "ibbw.gbps", "dev=mlx5_0", "752.31" },
 	{ "mebibytes", "ib-write-bw", BW("44840.00", "0.005605"), "ibbw.gbps", "dev=mlx5_0", "376.1451827" },
+	{ "average, not peak", "ib-write-bw", BW_TABLE("Gb/sec", " 8388608    20000            760.11             752.10 \t\t     0.011207\n"), "ibbw.gbps", "dev=mlx5_0", "752.1" },
+	{ "megabytes of a table", "ib-write-bw", BW_TABLE("MB/sec", " 8388608    20000            0.00             94000.00 \t\t     0.011207\n"), "ibbw.gbps", "dev=mlx5_0", "752" },
+	{ "mebibytes of a table", "ib-write-bw", BW_TABLE("MiB/sec", " 8388608    20000            0.00             90000.00 \t\t     0.011207\n"), "ibbw.gbps", "dev=mlx5_0", "754.97472" },
+	{ "largest message of a sweep", "ib-write-bw", BW_TABLE("Gb/sec", " 2    5000    0.10    0.09    5.1\n 8388608    5000    760.11    752.10    0.011\n"), "ibbw.gbps", "dev=mlx5_0", "752.1" },
+	{ "unit that nobody knows", "ib-write-bw", BW_TABLE("Tb/sec", " 8388608    5000    0.76    0.75    0.011\n"), "ibbw.gbps", "dev=mlx5_0", "!no result row" },
+	{ "decimals as text", "nvbandwidth", "{\"nvbandwidth\":{\"testcases\":[{\"name\":\"host_to_device_memcpy_ce\",\"status\":\"Passed\",\"bandwidth_matrix\":[[\"211.55\",\"N/A\"]]}]}}\n", "nvbw.host_to_device_memcpy_ce", "gpu=0", "211.55" },
+	{ "no number", "nvbandwidth", "{\"nvbandwidth\":{\"testcases\":[{\"name\":\"host_to_device_memcpy_ce\",\"status\":\"Passed\",\"bandwidth_matrix\":[[\"211.55\",\"N/A\"]]}]}}\n", "nvbw.host_to_device_memcpy_ce", "gpu=1", "!no value" },
+	{ "waived", "nvbandwidth", "{\"nvbandwidth\":{\"testcases\":[{\"name\":\"host_to_device_memcpy_ce\",\"status\":\"Waived\"}]}}\n", "nvbw.host_to_device_memcpy_ce", "", "!waived" },
 	{ "both ways", "ib-write-bw", "                    RDMA_Write Bidirectional BW Test\n Dual-port       : OFF\t\tDevice         : mlx5_0\n #bytes #iterations BW peak[Gb/sec] BW average[Gb/sec] MsgRate[Mpps]\n 8388608 20000 0.00 752.1 0.011\n", "ibbw.gbps", "", "!a sum of both ways (-b)" },
 	{ "ended before its result", "ib-write-bw", " Dual-port       : OFF\t\tDevice         : mlx5_0\n", "ibbw.error", "", NULL },
 };
