@@ -77,6 +77,7 @@ static const struct {
 	{ "no subnet manager", "ibstat", "State: Active", "State: Initializing", "0", "", "fail", "ib.state", "a-02", "InfiniBand port: a-02", NULL },
 	{ "port of another tray", "ibstat", "0x5c25730300aa0002", "0x5c25730300aa1002", "0", "", "fail", "ib.rail", "a-02", "InfiniBand port: a-02", NULL },
 	{ "port of a tray whose number ends alike", "ibstat", "0x5c25730300aa0002", "0x6c25730300aa0002", "0", "", "fail", "ib.rail", "a-02", "InfiniBand port: a-02", NULL },
+	{ "what one tool lost the other tells", "ibstat", "\t\tState: Active\n", "", "0", "", "pass", NULL, NULL, NULL, NULL },
 	{ "half rate", "ibstat", "Rate: 800", "Rate: 400", "0", "", "fail", "ib.rate", "a-02", "InfiniBand port: a-02", "cable r01-t02 rail 0 to leaf-00 port 6" },
 	{ "no devices", "ibstat", NULL, "", "0", "", "fail", "ib.ports", "a-02", "InfiniBand port: a-02", NULL },
 	{ "other firmware", "ibstat", "40.46.1006", "40.40.0001", "0", "", "warn", "ib.fw", "a-02", NULL, NULL },

@@ -114,6 +114,7 @@ static const struct {
 	{ "outlier, high", "\"compare\":\"outlier\",\"tolerance\":0.1,\"side\":\"high\"", { "{\"v\":[100,100,80]}", "{\"v\":[100,100,130]}" }, "pf" },
 	{ "outlier, floor", "\"compare\":\"outlier\",\"tolerance\":0.1,\"floor\":25,\"side\":\"high\"", { "{\"v\":[100,100,120]}", "{\"v\":[100,100,130]}", "{\"v\":[0,0,26]}", "{\"v\":[0,0,24]}" }, "pffp" },
 	{ "outlier, cluster", "\"compare\":\"outlier\",\"tolerance\":0.1,\"scope\":\"cluster\"", { "{\"v\":[100]}", "{\"v\":[100]}", "{\"v\":[100]}", "{\"v\":[50]}" }, "pppf" },
+	{ "same-branch, number that begins alike", "\"compare\":\"same-branch\",\"of\":\"w\"", { "{\"v\":[\"580.1.9\"],\"w\":\"58.2.3\"}", "{\"v\":[\"58.1.9\"],\"w\":\"580.2.3\"}" }, "ff" },
 	/* edges */
 	{ "both thresholds exactly", "\"compare\":\">=\",\"value\":10,\"warn\":20", { "{\"v\":[20]}", "{\"v\":[19.999]}", "{\"v\":[10]}", "{\"v\":[9.999]}" }, "pwwf" },
 	{ "both thresholds from above", "\"compare\":\"<=\",\"value\":10,\"warn\":5", { "{\"v\":[5]}", "{\"v\":[5.001]}", "{\"v\":[10]}", "{\"v\":[10.001]}" }, "pwwf" },
@@ -199,6 +200,30 @@ static void rows_stand_worst_first_with_all_their_targets(void **state)
 	assert_int_equal(named, 4 * n); /* ssh, and three rules */
 }
 
+/* fail over unknown over warn over pass; skipped does not count, and nothing judged is not known. */
+static void the_worst_verdict_is_that_of_all(void **state)
+{
+	static const struct {
+		const char *answers[4], *verdict;
+	} sums[] = {
+		{ { "{\"v\":[1]}", "{\"v\":[2]}", "{\"v\":[\"soon\"]}", NULL }, "fail" }, { { "{\"v\":[\"late\"]}", "{\"v\":[\"soon\"]}", "{\"v\":[1]}", NULL }, "unknown" },
+		{ { "{\"v\":[\"soon\"]}", "{\"v\":[1]}", NULL }, "warn" },			   { { "{\"v\":[1]}", "{\"v\":[\"never\"]}", NULL }, "pass" },
+		{ { "{\"v\":[\"never\"]}", NULL }, "unknown" },
+	};
+	struct rk_hprofile *p RK_CLEANUP(rk_cleanup_hprofile) = load("\"g\":{\"collector\":\"own\",\"metric\":\"m\",\"value\":1,\"message\":\"x\",\"warn_values\":[\"soon\"],"
+								     "\"unknown_values\":[\"late\"],\"skip_values\":[\"never\"]}");
+
+	(void)state;
+	for (size_t i = 0; i < RK_ARRAY_SIZE(sums); i++) {
+		RK_CLEANUP_ARENA struct rk_arena *arena = rk_arena_new();
+		struct rk_target targets[TARGETS];
+		struct rk_report r;
+		size_t n = make(arena, sums[i].answers, targets);
+		assert_int_equal(rk_judge(p, "quick", targets, n, arena, &r, NULL), 0);
+		assert_string_equal(r.verdict, sums[i].verdict);
+	}
+}
+
 static void what_makes_no_sense_together_is_refused(void **state)
 {
 	static const char *const bad[] = {
@@ -241,6 +266,7 @@ int main(void)
 		cmocka_unit_test(each_clause_says_what_the_manual_says),
 		cmocka_unit_test(a_check_that_depends_on_another_one_waits_for_it),
 		cmocka_unit_test(rows_stand_worst_first_with_all_their_targets),
+		cmocka_unit_test(the_worst_verdict_is_that_of_all),
 		cmocka_unit_test(what_makes_no_sense_together_is_refused),
 		cmocka_unit_test(lists_where_objects_belong_are_refused),
 	};

@@ -108,6 +108,11 @@ static const struct {
 	{ "not checked", "nccl-allreduce", NCCL_OLD("N/A"), "nccl.wrong", "", "!not checked (-c 0)" },
 	{ "in an order of its own", "nccl-allreduce", "#  size  count  busbw  algbw  time #wrong\n 17179869184 4294967296 918.77 465.85 36878.3 3\n# Collective test concluded: all_reduce_perf\n", "nccl.busbw", "", "918.77" },
 	{ "wrong in place", "nccl-allreduce", " 17179869184 4294967296 float sum -1 37889.3 453.42 680.10 0 37700.2 455.70 683.55 64\n# Collective test concluded: all_reduce_perf\n", "nccl.wrong", "", "64" },
+	/* documents */
+	{ "DCGM 3", "dcgm-diag", "{\"DCGM GPU Diagnostic\":{\"test_categories\":[{\"tests\":[{\"name\":\"pcie\",\"results\":[{\"gpu_ids\":\"2\",\"status\":\"FAIL\"}]}]}]}}\n", "dcgm.result", "test=pcie,gpu=2", "FAIL" },
+	{ "DCGM 4, the sum alone", "dcgm-diag", "{\"DCGM Diagnostic\":{\"test_categories\":[{\"tests\":[{\"name\":\"pcie\",\"test_summary\":{\"status\":\"Fail\"}}]}]}}\n", "dcgm.result", "test=pcie,all", "Fail" },
+	{ "no reading", "power", "{\"PowerWatts\":{\"Reading\":null}}\n", "power.watts", "", "!no reading" },
+	{ "lscpu -J, nested", "lscpu", "{\"lscpu\":[{\"field\":\"Architecture:\",\"data\":\"aarch64\",\"children\":[{\"field\":\"CPU(s):\",\"data\":\"144\"}]}]}\n", "host.cpus", "", "144" },
 	/* chronyc -c */
 	{ "offset behind", "chrony", CHRONY_CSV, "time.offset_ms", "", "5.5" },
 	{ "stratum of the fields", "chrony", CHRONY_CSV, "time.stratum", "", "3" },
