@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # racksh is killed by SIGKILL in the middle of an operation, at moments spread over all calls by which something leaves it (see src/killat.c);
 # `op rollback` or `op resume` afterwards, itself killed at times, leaves all or nothing, on libvirt, switch, subnet manager and in the store.
+# A change that gives VMs up has no way back once it erases: those are resumed.
 # usage: kill-tests.sh [PART/PARTS]: only every PARTS-th row of the plan. LAB_KILLS=all: the whole plan, else every third row of it.
 set -u
 part=${1:-1/1}
@@ -36,10 +37,22 @@ plan() {
 		delete 55 resume    0
 		delete 75 resume   40
 		delete 95 resume    0
+		grow   20 rollback  0
+		grow   50 resume   30
+		grow   80 rollback 40
+		shrink 10 resume    0
+		shrink 40 resume   50
+		shrink 75 resume    0
+		repair 15 resume    0
+		repair 45 resume   40
+		repair 80 resume    0
 	END
 }
 
 kills=0
+declare -A calls=()                                                              # of an undisturbed run
+declare -A vms_before=([create]=0 [delete]=2 [grow]=2 [shrink]=2 [repair]=2)
+declare -A vms_after=([create]=2 [delete]=0 [grow]=3 [shrink]=1 [repair]=2)
 
 # killed_at CALL COMMAND...: 0 when it was killed there, 1 when it ended before.
 killed_at() {
@@ -52,10 +65,32 @@ killed_at() {
 	kills=$((kills + 1))
 }
 
-# calls_of COMMAND...: how many calls it makes when nothing kills it; sets `calls`.
-calls_of() {
-	check "$2 $3 undisturbed" 0 env LAB_CALLS="$lab/calls" LD_PRELOAD="$killat" ASAN_OPTIONS="${ASAN_OPTIONS:+$ASAN_OPTIONS:}verify_asan_link_order=0" "$@"
-	calls=$(cat "$lab/calls" 2>/dev/null || echo 0)
+tray_of() { "$racksh" vm list -o json | jq -r --arg vm "$1" '.[] | select(.name == $vm) | .tray'; }
+
+# prepare WHAT: what it needs is there; sets `command`, and `bad` to a tray that was taken out.
+prepare() {
+	bad=
+	[ "$1" = create ] || check "create b" 0 "$racksh" cluster create "$lab/b.json"
+	case $1 in
+	create) command=(cluster create "$lab/b.json") ;;
+	delete) command=(cluster delete b -y) ;;
+	grow) command=(cluster grow b 3) ;;
+	shrink) command=(cluster shrink b 1 -y) ;;
+	repair)
+		command=(cluster repair b -y)
+		bad=$(tray_of b-02)
+		check "the tray of b-02 is taken out" 0 "$racksh" tray cordon "$bad" --reason "test of repair" -y
+		;;
+	esac
+}
+
+# count_calls WHAT: how many it makes when nothing kills it.
+count_calls() {
+	prepare "$1"
+	check "$1 undisturbed" 0 env LAB_CALLS="$lab/calls" LD_PRELOAD="$killat" ASAN_OPTIONS="${ASAN_OPTIONS:+$ASAN_OPTIONS:}verify_asan_link_order=0" \
+		"$racksh" "${command[@]}"
+	calls[$1]=$(cat "$lab/calls" 2>/dev/null || echo 0)
+	expect_vms "${vms_after[$1]}" "$1 undisturbed"
 }
 
 op_state() { "$racksh" op show "$1" -o json | jq -r .state; }
@@ -73,28 +108,30 @@ recover() {
 }
 
 expect_nothing() {
+	[ -z "$bad" ] || check "the bad tray comes back after $1" 0 "$racksh" tray uncordon "$bad" -y
 	check "nothing left after $1" 0 tests/lab/lab leftovers "$lab"
 	check "store is free after $1" 0 store_is_free
 }
 
-expect_cluster() {
-	check "b is ready after $1" 0 sh -c "'$racksh' cluster show b -o json | jq -e '.state == \"ready\"'"
-	check "no drift after $1" 0 "$racksh" drift
-	check "isolated after $1" 0 "$racksh" isolation verify
-	check "delete b after $1" 0 "$racksh" cluster delete b -y
-	expect_nothing "$1 and delete"
+# expect_vms N WHEN: b has so many and is well, or is not there; and is taken away.
+expect_vms() {
+	if [ "$1" -gt 0 ]; then
+		check "b is ready with $1 VMs after $2" 0 sh -c "'$racksh' cluster show b -o json | jq -e '.state == \"ready\" and (.vms | length) == $1'"
+		check "no drift after $2" 0 "$racksh" drift
+		check "isolated after $2" 0 "$racksh" isolation verify
+		check "delete b after $2" 0 "$racksh" cluster delete b -y
+		set -- 0 "$2 and delete"
+	fi
+	expect_nothing "$2"
 }
 
 row() {
-	local what=$1 percent=$2 recovery=$3 again=$4 command recovery_calls=$delete_calls all=$create_calls call when before op end
-	command=(cluster create "$lab/b.json")
-	if [ "$what" = delete ]; then
-		check "create b" 0 "$racksh" cluster create "$lab/b.json"
-		command=(cluster delete b -y)
-		all=$delete_calls
-	fi
-	[ "$recovery" = rollback ] || recovery_calls=$((all - all * percent / 100))
-	call=$((all * percent / 100 + 1))
+	local what=$1 percent=$2 recovery=$3 again=$4 all call so_far when before op state end=none
+	[ -n "${calls[$what]-}" ] || count_calls "$what"
+	prepare "$what"
+	all=${calls[$what]}
+	so_far=$((all * percent / 100))
+	call=$((so_far + 1))
 	when="$what killed at call $call"
 	before=$(newest_op)
 	if ! killed_at "$call" "$racksh" "${command[@]}"; then
@@ -105,33 +142,30 @@ row() {
 	op=$(newest_op)
 	if [ "$op" = "$before" ]; then
 		when="$when, before the operation began"
-		end="$what:none"
 	else
-		case $recovery:$(op_state "$op") in
-		rollback:done) end='done' ;; # it was killed after its end: nothing to roll back
-		rollback:*) end=rolled-back ;;
-		resume:*) end='done' ;;
-		esac
-		recover "$when" "$recovery" $((recovery_calls * again / 100)) "$op" "$end"
-		end=$what:$end
+		state=$(op_state "$op")
+		end='done' # also when it was killed after its end: nothing to roll back
+		[ "$recovery $state" = "rollback done" ] || [ "$recovery" = resume ] || end=rolled-back
+		[ "$recovery" = rollback ] || so_far=$((all - so_far))
+		recover "$when" "$recovery" $((so_far * again / 100)) "$op" "$end"
 	fi
-	case $end in
-	create:done) expect_cluster "$when" ;;
-	delete:none) check "delete after $when" 0 "$racksh" "${command[@]}"; expect_nothing "$when" ;;
-	*) expect_nothing "$when" ;;
-	esac
+	if [ "$end" = 'done' ]; then
+		expect_vms "${vms_after[$what]}" "$when"
+	else
+		expect_vms "${vms_before[$what]}" "$when"
+	fi
 }
 
 start_lab
 killat=$(cat "$lab/run")/bin/killat.so
 printf 'delay_ms=30-80\nrelease_ms=200\n' >"$lab/nvsw/config" # the switch's own delays are not the matter here
 check "import" 0 "$racksh" site import "$lab/site.json"
-calls_of "$racksh" cluster create "$lab/b.json"
-create_calls=$calls
-calls_of "$racksh" cluster delete b -y
-delete_calls=$calls
 while read -r -a words; do
 	row "${words[@]}"
 done < <(plan | awk -v step="$([ "${LAB_KILLS:-}" = all ] && echo 1 || echo 3)" 'NR % step == 1 % step' |
 	awk -v part="${part%/*}" -v parts="${part#*/}" 'NR % parts == part % parts')
-printf '%d times killed; create makes %d calls, delete %d\n' "$kills" "$create_calls" "$delete_calls"
+printf '%d times killed;' "$kills"
+for what in "${!calls[@]}"; do
+	printf ' %s makes %d calls' "$what" "${calls[$what]}"
+done
+echo
