@@ -35,6 +35,7 @@ static const struct {
 	{ "decimal comma of a large offset", "chrony", "System time     : 1,5 seconds slow of NTP time\n", "time.offset_ms", "", "1500" },
 	{ "decimal comma and exponent", "gemm", "Device 0 NVIDIA GB300\nGFlops:1,8521e+06 GFlops Time: 1\n", "gemm.tflops", "gpu=0", "1852.1" },
 	{ "a comma that can be read in two ways", "storage", "Smart Log for NVME device:nvme0n1\nmedia_errors : 1,234\n", "nvme.media_errors", "drive=nvme0n1", "!not a number" },
+	{ "hexadecimal", "storage", "Smart Log for NVME device:nvme0n1\ncritical_warning : 0x1f\n", "nvme.critical_warning", "drive=nvme0n1", "31" },
 	{ "thousands", "storage", "Smart Log for NVME device:nvme0n1\nmedia_errors : 1,234,567\n", "nvme.media_errors", "drive=nvme0n1", "1234567" },
 	{ "thousands before a point", "gemm", "Device 0 NVIDIA GB300\nGFlops:1,852,100.5 GFlops Time: 1\n", "gemm.tflops", "gpu=0", "1852.1005" },
 	{ "thousands by points", "gemm", "Device 0 NVIDIA GB300\nGFlops:1.852.100,5 GFlops Time: 1\n", "gemm.tflops", "gpu=0", "1852.1005" },
@@ -114,6 +115,7 @@ static const struct {
 	{ "no reading", "power", "{\"PowerWatts\":{\"Reading\":null}}\n", "power.watts", "", "!no reading" },
 	{ "lscpu -J, nested", "lscpu", "{\"lscpu\":[{\"field\":\"Architecture:\",\"data\":\"aarch64\",\"children\":[{\"field\":\"CPU(s):\",\"data\":\"144\"}]}]}\n", "host.cpus", "", "144" },
 	/* chronyc -c */
+	{ "offset with a sign", "chrony", "System time     : -0.5 seconds\n", "time.offset_ms", "", "500" },
 	{ "offset behind", "chrony", CHRONY_CSV, "time.offset_ms", "", "5.5" },
 	{ "stratum of the fields", "chrony", CHRONY_CSV, "time.stratum", "", "3" },
 	{ "leap of the fields", "chrony", CHRONY_CSV, "time.leap", "", "Not synchronised" },
