@@ -295,18 +295,18 @@ static void measure_together(struct rk_world *world, const struct rk_texts *leve
 	}
 }
 
-static int seconds_together(const struct rk_site *site, const struct rk_texts *level, const int *vms, size_t n, const struct rk_target *targets)
+static int seconds_together(const struct rk_world *world, const struct rk_texts *level, const int *vms, size_t n, const struct rk_target *targets)
 {
 	int seconds = 0;
 	size_t end;
 
 	for (size_t from = 0; from < n; from = end) {
 		int rails = 0;
-		end = same_cluster(site, vms, from, n);
+		end = same_cluster(world->site, vms, from, n);
 		for (size_t i = from; i < end; i++)
 			rails = targets[i].expect.rails > rails ? targets[i].expect.rails : rails;
-		seconds += rk_nccl_seconds(level, targets + from, end - from);
-		seconds += rk_texts_have(level, "ib-write-bw") ? rk_pairs_seconds(end - from, rails) : 0;
+		seconds += rk_nccl_seconds(level, targets + from, end - from, world->jobs);
+		seconds += rk_texts_have(level, "ib-write-bw") ? rk_pairs_seconds(end - from, rails, world->jobs) : 0;
 	}
 	return seconds;
 }
@@ -331,9 +331,8 @@ static const int *by_cluster(const struct rk_site *site, const int *vms, size_t 
 static void announce(struct rk_world *world, const struct plan *plan, const int *vms, const struct rk_target *targets, size_t n)
 {
 	enum { WORTH_SAYING = 60 };
-	int jobs = world->jobs > 0 ? world->jobs : 64;
-	size_t turns = (n + (size_t)jobs - 1) / (size_t)jobs;
-	int together = seconds_together(world->site, plan->level, vms, n, targets);
+	size_t turns = rk_turns(n, world->jobs);
+	int together = seconds_together(world, plan->level, vms, n, targets);
 	char text[96];
 
 	if (!world->progress || world->sim || plan->estimate + together < WORTH_SAYING)

@@ -29,9 +29,11 @@ void rk_collect_pairs(struct rk_world *world, const int *vms, size_t n, struct r
 /* nccl-domain over all targets of each rack (of one cluster), then nccl-racks over pairs of racks in rounds: no rack is in two at once. Every target of a rack keeps
  * what was measured with it. */
 void rk_collect_nccl(struct rk_world *world, const struct rk_texts *level, const int *vms, size_t n, struct rk_arena *arena, struct rk_target *targets);
-/* Seconds these usually take. */
-int rk_pairs_seconds(size_t n, int rails);
-int rk_nccl_seconds(const struct rk_texts *level, const struct rk_target *targets, size_t n);
+/* Seconds these usually take, with so many at a time (jobs; 0: the usual number). */
+int rk_pairs_seconds(size_t n, int rails, int jobs);
+int rk_nccl_seconds(const struct rk_texts *level, const struct rk_target *targets, size_t n, int jobs);
+/* How often so many at a time begin until n are done. */
+size_t rk_turns(size_t n, int jobs);
 
 /* Partner of i in a round of n (even): each round pairs everybody once, no pair comes twice in n - 1 rounds. */
 size_t rk_round_partner(size_t i, size_t round, size_t n);

@@ -167,7 +167,7 @@ void rk_collect_nccl(struct rk_world *world, const struct rk_texts *level, const
 	hand_out(&r, "nccl-racks", arena);
 }
 
-int rk_nccl_seconds(const struct rk_texts *level, const struct rk_target *targets, size_t n)
+int rk_nccl_seconds(const struct rk_texts *level, const struct rk_target *targets, size_t n, int jobs)
 {
 	size_t racks = 0;
 
@@ -177,5 +177,7 @@ int rk_nccl_seconds(const struct rk_texts *level, const struct rk_target *target
 			k++;
 		racks += k == i;
 	}
-	return USUAL_SECONDS * ((rk_texts_have(level, "nccl-domain") && n > racks) + (rk_texts_have(level, "nccl-racks") && racks > 1 ? (int)rk_rounds(racks) : 0));
+	size_t domains = rk_texts_have(level, "nccl-domain") && n > racks ? rk_turns(racks, jobs) : 0;
+	size_t pairs = rk_texts_have(level, "nccl-racks") && racks > 1 ? rk_rounds(racks) * rk_turns(racks / 2, jobs) : 0;
+	return USUAL_SECONDS * (int)(domains + pairs);
 }

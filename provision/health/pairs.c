@@ -26,6 +26,13 @@ size_t rk_round_partner(size_t i, size_t round, size_t n)
 }
 
 /* With an odd number one rests in each round: a third one gives everybody two partners. Of four, two that are good have to meet. */
+size_t rk_turns(size_t n, int jobs)
+{
+	size_t at_once = jobs > 0 ? (size_t)jobs : 64;
+
+	return (n + at_once - 1) / at_once;
+}
+
 size_t rk_rounds(size_t n)
 {
 	size_t want = n % 2 || n == 4 ? ROUNDS_MORE : ROUNDS, most = n + n % 2 - 1;
@@ -236,9 +243,9 @@ static void play_deciders(struct pairs *p)
 	}
 }
 
-int rk_pairs_seconds(size_t n, int rails)
+int rk_pairs_seconds(size_t n, int rails, int jobs)
 {
-	return n < 2 ? 0 : (int)rk_rounds(n) * rails * 2 * USUAL_SECONDS;
+	return n < 2 ? 0 : (int)(rk_rounds(n) * rk_turns(n / 2, jobs)) * rails * 2 * USUAL_SECONDS;
 }
 
 /* What the other rails brought must not speak for it. A tool that is missing has its own status. */

@@ -441,6 +441,14 @@ static void runs_of_pairs_are_told_apart_and_the_best_speaks_for_the_rack(void *
 	assert_int_equal(error->type, RK_METRIC_ABSENT);
 }
 
+/* 576 pairs do not run at once when 64 do. */
+static void the_estimate_counts_how_many_run_at_once(void **state)
+{
+	(void)state;
+	assert_int_equal(rk_pairs_seconds(1152, 4, 0), 9 * rk_pairs_seconds(128, 4, 0));
+	assert_int_equal(rk_pairs_seconds(128, 4, 8), 8 * rk_pairs_seconds(128, 4, 64));
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -454,6 +462,7 @@ int main(void)
 		cmocka_unit_test(a_run_over_racks_that_was_lost_is_unknown),
 		cmocka_unit_test(a_rail_whose_measurements_were_lost_is_unknown),
 		cmocka_unit_test(a_silent_bmc_is_unknown_beside_a_guest_that_answers),
+		cmocka_unit_test(the_estimate_counts_how_many_run_at_once),
 		cmocka_unit_test(leaf_answers_are_read),
 		cmocka_unit_test(rounds_pair_everybody_and_nobody_twice),
 		cmocka_unit_test(runs_of_pairs_are_told_apart_and_the_best_speaks_for_the_rack),
