@@ -385,6 +385,8 @@ static void add_quoted(struct rk_str *out, const char *s, size_t n)
 				rk_str_add(out, "\\n");
 			else if (c < 0x20 || c == 0x7f)
 				rk_str_addf(out, "\\u%04x", c);
+			else if (c == 0xc2 && (unsigned char)s[i + 1] < 0xa0) /* U+0080 to U+009F: terminals obey some of them */
+				rk_str_addf(out, "\\u%04x", (unsigned char)s[++i]);
 			else
 				rk_str_addc(out, (char)c);
 		}

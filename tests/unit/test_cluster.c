@@ -583,7 +583,7 @@ static void a_rollback_that_the_store_refuses_can_be_taken_up_again(void **state
 	assert_non_null(strstr(why.message, rk_arena_printf(f->arena, "address %s 22 is held by VM b-01 of cluster b", old)));
 	OK(rk_store_op_get(f->world.store, op, f->arena, &row, err));
 	assert_string_equal(row.state, "resumable");
-	assert_string_equal(row.detail, why.message);
+	assert_non_null(strstr(why.message, row.detail));
 	OK(rk_world_refresh(&f->world, err));
 	readdress(f, "b-01", own);
 	OK(rk_op_resume(&f->world, op, err));
