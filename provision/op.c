@@ -387,6 +387,7 @@ static int take_up(struct rk_run *r, struct rk_world *world, int64_t op, const c
 static int no_way_back(struct rk_run *r, struct rk_err *err)
 {
 	let_go(r, NULL, NULL);
+	r->runner = NULL; /* it is as it was: nothing failed in the middle */
 	rk_err_set(err, RK_INVALID, "operation %" PRId64 " (%s) cannot be taken back%s", r->op, r->command,
 		   r->type->forward_only || r->type->independent ? "" : " any more");
 	rk_err_hint(err, "racksh op resume %" PRId64, r->op);
