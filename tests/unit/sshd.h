@@ -72,6 +72,16 @@ static inline void *sshd_accept(void *arg)
 	return NULL;
 }
 
+/* Its configuration from the next connection on. of: whose user may log in; env: "NAME=VALUE ..." for its commands; more: further lines. A shell that
+ * is not the first one (SHLVL; bash) reads nothing of its user's at its start, which may take seconds. */
+static inline void sshd_configure(const struct sshd *s, const struct sshd *of, const char *env, const char *more)
+{
+	char *config RK_CLEANUP_FREE = rk_xasprintf("HostKey %s/host\nAuthorizedKeysFile %s/authorized\nStrictModes no\nUsePAM no\nPasswordAuthentication no\n"
+						    "PidFile none\nSetEnv SHLVL=2 %s\n%s", s->dir, of->dir, env, more);
+
+	sshd_write(s, "config", config, 0600);
+}
+
 /* more: further lines of its configuration. */
 static inline void sshd_start(struct sshd *s, const char *more)
 {
@@ -89,9 +99,8 @@ static inline void sshd_start(struct sshd *s, const char *more)
 	sshd_write(s, "host", host_private, 0600);
 	sshd_write(s, "user", user_private, 0600);
 	sshd_write(s, "authorized", user_public, 0600);
-	char *config RK_CLEANUP_FREE = rk_xasprintf("HostKey %s/host\nAuthorizedKeysFile %s/authorized\nStrictModes no\nUsePAM no\n"
-						    "PasswordAuthentication no\nPidFile none\nTrustedUserCAKeys %s/ca.pub\n%s", s->dir, s->dir, s->dir, more);
-	sshd_write(s, "config", config, 0600);
+	char *lines RK_CLEANUP_FREE = rk_xasprintf("TrustedUserCAKeys %s/ca.pub\n%s", s->dir, more);
+	sshd_configure(s, s, "", lines);
 	s->client_key = rk_xasprintf("%s/user", s->dir);
 	free(host_private);
 	free(user_private);

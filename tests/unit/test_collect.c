@@ -32,9 +32,8 @@ static int start(void **state)
 	sshd_start(&server, "");
 	if (!server.up)
 		return 0;
-	char *config RK_CLEANUP_FREE = rk_xasprintf("HostKey %s/host\nAuthorizedKeysFile %s/authorized\nStrictModes no\nUsePAM no\nPasswordAuthentication no\n"
-						    "PidFile none\nSetEnv PATH=%s:/usr/bin:/bin\n", server.dir, server.dir, server.dir);
-	sshd_write(&server, "config", config, 0600);
+	char *env RK_CLEANUP_FREE = rk_xasprintf("PATH=%s:/usr/bin:/bin", server.dir);
+	sshd_configure(&server, &server, env, "");
 	tool("nvidia-smi", "echo \"args=$* LC_ALL=$LC_ALL LANG=$LANG\"; echo warned >&2; printf 'no newline at the end'; cat; exit 9");
 	/* A marker of a run before, and one that is guessed. */
 	tool("dmesg", "echo '@@racksh:0123456789abcdef:end dmesg-xid 0'; echo '[ 1.0] NVRM: Xid (PCI:0008:06:00): 79, lost'; kill -TERM $$");

@@ -134,7 +134,7 @@ static int stop(void **state)
 static void show_with(struct sshd *s, const char *key, bool certificate, const char *more)
 {
 	char *line RK_CLEANUP_FREE = certificate ? rk_xasprintf("HostCertificate %s/%s-cert.pub\n", home.dir, key) : rk_xstrdup("");
-	char *config RK_CLEANUP_FREE = rk_xasprintf("HostKey %s/%s\n%sAuthorizedKeysFile %s/authorized\nStrictModes no\nUsePAM no\nPidFile none\n%s\n", home.dir, key,
+	char *config RK_CLEANUP_FREE = rk_xasprintf("HostKey %s/%s\n%sAuthorizedKeysFile %s/authorized\nStrictModes no\nUsePAM no\nPidFile none\nSetEnv SHLVL=2\n%s\n", home.dir, key,
 						    line, home.dir, more);
 
 	sshd_write(s, "config", config, 0600);

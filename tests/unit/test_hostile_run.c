@@ -83,11 +83,8 @@ static int start(void **state)
 		char *name RK_CLEANUP_FREE = rk_xasprintf("r%zu-t%02zu.xml", i / 18 + 1, i % 18 + 1);
 		put_text(name, "<node/>");
 	}
-	for (size_t i = 0; i < GOOD; i++) {
-		char *config RK_CLEANUP_FREE = rk_xasprintf("HostKey %s/host\nAuthorizedKeysFile %s/authorized\nStrictModes no\nUsePAM no\nPasswordAuthentication no\n"
-							    "PidFile none\n", good[i].dir, good[0].dir);
-		sshd_write(&good[i], "config", config, 0600);
-	}
+	for (size_t i = 0; i < GOOD; i++)
+		sshd_configure(&good[i], &good[0], "", "");
 	start_bad();
 	make_store("direct", "");
 	char *jump RK_CLEANUP_FREE = rk_xasprintf("127.0.0.1:%d", bad.jump.port);

@@ -39,9 +39,8 @@ static int start(void **state)
 	assert_int_equal(rk_file_write(tool, answer, strlen(answer), 0755, NULL), 0);
 	for (size_t i = 0; i < 2; i++) {
 		/* One key of the user for both. */
-		char *config RK_CLEANUP_FREE = rk_xasprintf("HostKey %s/host\nAuthorizedKeysFile %s/authorized\nStrictModes no\nUsePAM no\nPasswordAuthentication no\n"
-							    "PidFile none\nSetEnv PATH=%s:/usr/bin:/bin DIR=%s\n", servers[i].dir, servers[0].dir, folder, folder);
-		sshd_write(&servers[i], "config", config, 0600);
+		char *env RK_CLEANUP_FREE = rk_xasprintf("PATH=%s:/usr/bin:/bin DIR=%s", folder, folder);
+		sshd_configure(&servers[i], &servers[0], env, "");
 		hosts[i] = (struct real_host){ servers[i].port, servers[i].host_public };
 	}
 	char *known RK_CLEANUP_FREE = in_folder("known");

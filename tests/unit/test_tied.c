@@ -26,9 +26,8 @@ static int start(void **state)
 	sshd_start(&server, "");
 	if (!server.up)
 		return 0;
-	char *config RK_CLEANUP_FREE = rk_xasprintf("HostKey %s/host\nAuthorizedKeysFile %s/authorized\nStrictModes no\nUsePAM no\nPasswordAuthentication no\n"
-						    "PidFile none\nSetEnv PATH=%s:/usr/bin:/bin PIDS=%s/pids\n", server.dir, server.dir, server.dir, server.dir);
-	sshd_write(&server, "config", config, 0600);
+	char *env RK_CLEANUP_FREE = rk_xasprintf("PATH=%s:/usr/bin:/bin PIDS=%s/pids", server.dir, server.dir);
+	sshd_configure(&server, &server, env, "");
 	return 0;
 }
 

@@ -30,9 +30,8 @@ static int start(void **state)
 	if (!servers[0].up)
 		return 0;
 	for (size_t i = 0; i < HOSTS; i++) {
-		char *config RK_CLEANUP_FREE = rk_xasprintf("HostKey %s/host\nAuthorizedKeysFile %s/authorized\nStrictModes no\nUsePAM no\nPasswordAuthentication no\n"
-							    "PidFile none\nSetEnv HOST=%zu DIR=%s\n", servers[i].dir, servers[0].dir, i + 1, folder);
-		sshd_write(&servers[i], "config", config, 0600);
+		char *env RK_CLEANUP_FREE = rk_xasprintf("HOST=%zu DIR=%s", i + 1, folder);
+		sshd_configure(&servers[i], &servers[0], env, "");
 		hosts[i] = (struct real_host){ servers[i].port, i == OTHER_KEY ? servers[0].host_public : servers[i].host_public };
 	}
 	char *known RK_CLEANUP_FREE = in_folder("known");
