@@ -56,8 +56,10 @@ int main(void)
 	rk_site_invent(site);
 	must(rk_spec_parse("spec", spec_text, strlen(spec_text), arena, &spec, &err), &err);
 	struct rk_world world = { .site = site, .jobs = 64 };
+	must(rk_store_open("mem:", RK_STORE_WRITE, &(struct rk_actor){ "bench", "here", 1 }, &world.store, &err), &err);
 	measure(&world, spec, "render 1152 full VMs", false, "<=1.0");
 	measure(&world, spec, "render 1152 full VMs with their seeds", true, NULL);
 	bench_row("render, peak memory", bench_peak_mib(), "MiB", NULL, 0, NULL);
+	rk_store_close(world.store);
 	return 0;
 }

@@ -212,6 +212,7 @@ static void every_spec_gives_domains_or_an_error_with_its_place(void **state)
 	site->n_images = RK_ARRAY_SIZE(images);
 	rk_site_seal(site);
 	struct rk_world world = { .site = site, .jobs = 1 };
+	assert_int_equal(rk_store_open("mem:", RK_STORE_WRITE, &(struct rk_actor){ "tester", "here", 1 }, &world.store, NULL), 0);
 	for (long i = 0; i < runs; i++) {
 		if (i % 50 == 0)
 			do
@@ -221,6 +222,7 @@ static void every_spec_gives_domains_or_an_error_with_its_place(void **state)
 		object(&text, "");
 		run(&world, text.text, text.len);
 	}
+	rk_store_close(world.store);
 	print_message("%ld specs: %ld with an error, %ld refused, %ld domains\n", runs, seen.spec_errors, seen.refused, seen.domains);
 	/* All outcomes were really met. */
 	assert_true(seen.spec_errors > runs / 20);
