@@ -11,6 +11,7 @@ tray_identities() {
 		hcas: map({rail: (.[1] | tonumber), portGuid: .[2]}), gpus: map({index: (.[1] | tonumber), fabricGuid: .[3]})}}) | from_entries'
 }
 
+# no_timer_check: on a machine that is busy an emulated timer is late, which the kernel takes for a broken one, and panics.
 write_site() {
 	local user
 	user=$(id -un)
@@ -30,7 +31,8 @@ write_site() {
 			trays: {count: $trays},
 			tray: with_entries(.value.ssh = {host: "\($net).\(100 + (.key | ltrimstr("\($rack)-t") | tonumber))", port: $port})}],
 		 images: [{name: "lab-linux", volume: "default/lab-linux.qcow2", arch: "x86_64", format: "qcow2",
-			kernel: "\($run)/image/vmlinux", initrd: "\($run)/image/initrd.img"}],
+			kernel: "\($run)/image/vmlinux", initrd: "\($run)/image/initrd.img",
+			cmdline: "console=ttyS0 panic=-1 quiet no_timer_check"}],
 		 tenants: [{name: "contoso"}, {name: "fabrikam"}]}' >"$DIR/site.json"
 }
 
