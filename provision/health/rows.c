@@ -71,21 +71,43 @@ static void finish_rows(struct rk_rows *rows, struct lists *lists, struct rk_are
 	free(lists->items);
 }
 
-void rk_judge_rule_rows(struct rk_judge *j, size_t r, struct rk_rows *all)
+/* What is said of a target; false: nothing. */
+typedef bool says(struct rk_judge *j, size_t target, const struct rk_rule *rule, struct rk_outcome *ret);
+
+static void rows_of(struct rk_judge *j, const struct rk_rule *rule, says *say, struct rk_rows *all)
 {
 	struct rk_map *keys RK_CLEANUP_MAP = rk_map_new();
 	struct rk_rows rows = { 0 };
 	struct lists lists = { 0 };
+	struct rk_outcome o;
 
-	for (size_t t = 0; t < j->n; t++) {
-		const struct rk_outcome *o = rk_outcome_of(j, r, t);
-		if (o->applies)
-			add_to_row(&j->profile->rules[r], o, j->targets[t].target->name, keys, &rows, &lists, j->arena);
-	}
+	for (size_t t = 0; t < j->n; t++)
+		if (say(j, t, rule, &o))
+			add_to_row(rule, &o, j->targets[t].target->name, keys, &rows, &lists, j->arena);
 	finish_rows(&rows, &lists, j->arena, 0);
 	for (size_t i = 0; i < rows.n; i++)
 		*rk_vec_push(all) = rows.items[i];
 	free(rows.items);
+}
+
+static bool by_rule(struct rk_judge *j, size_t target, const struct rk_rule *rule, struct rk_outcome *ret)
+{
+	*ret = *rk_outcome_of(j, (size_t)(rule - j->profile->rules), target);
+	return ret->applies;
+}
+
+void rk_judge_rule_rows(struct rk_judge *j, size_t r, struct rk_rows *all)
+{
+	rows_of(j, &j->profile->rules[r], by_rule, all);
+}
+
+/* Of a check that is no rule of the profile. */
+static void silence(struct rk_judge *j, size_t target, const struct rk_rule *rule, struct rk_outcome *o)
+{
+	o->measured = o->verdict;
+	o->silence = o->verdict == RK_V_UNKNOWN ? rk_silence_of(j->targets[target].target, rule->id) : NULL;
+	if (o->silence)
+		o->verdict = RK_V_SKIPPED;
 }
 
 /* Why a target brought nothing. */
@@ -119,27 +141,20 @@ static struct rk_outcome reach_of(struct rk_judge *j, size_t target)
 	return (struct rk_outcome){ .verdict = RK_V_UNKNOWN, .value = why_silent(j, target), .expected = "answers" };
 }
 
+static bool by_reach(struct rk_judge *j, size_t target, const struct rk_rule *rule, struct rk_outcome *ret)
+{
+	*ret = reach_of(j, target);
+	silence(j, target, rule, ret);
+	return true;
+}
+
 /* Targets that brought nothing are unknown. */
 void rk_judge_reach_rows(struct rk_judge *j, struct rk_rows *all)
 {
 	static const struct rk_rule rule = { .id = "ssh", .severity = "critical", .message = "the target answers",
 					     .hint = "check the VM, its address and its host key" };
-	struct rk_map *keys RK_CLEANUP_MAP = rk_map_new();
-	struct rk_rows rows = { 0 };
-	struct lists lists = { 0 };
 
-	for (size_t t = 0; t < j->n; t++) {
-		struct rk_outcome o = reach_of(j, t);
-		o.measured = o.verdict;
-		o.silence = o.verdict == RK_V_UNKNOWN ? rk_silence_of(j->targets[t].target, rule.id) : NULL;
-		if (o.silence)
-			o.verdict = RK_V_SKIPPED;
-		add_to_row(&rule, &o, j->targets[t].target->name, keys, &rows, &lists, j->arena);
-	}
-	finish_rows(&rows, &lists, j->arena, 0);
-	for (size_t i = 0; i < rows.n; i++)
-		*rk_vec_push(all) = rows.items[i];
-	free(rows.items);
+	rows_of(j, &rule, by_reach, all);
 }
 
 /* Of a collector at the level: what some check says of the target that it did not answer, or that nobody minds. */
@@ -175,28 +190,21 @@ static const char *unminded(const struct rk_judge *j, size_t target)
 	return text.len ? rk_arena_strdup(j->arena, rk_str_text(&text)) : NULL;
 }
 
+static bool by_probes(struct rk_judge *j, size_t target, const struct rk_rule *rule, struct rk_outcome *ret)
+{
+	const char *value = j->shell[target] == RK_SHELL_ANSWERS ? unminded(j, target) : NULL;
+
+	*ret = (struct rk_outcome){ .verdict = RK_V_UNKNOWN, .value = value, .expected = "an answer" };
+	silence(j, target, rule, ret);
+	return value != NULL;
+}
+
 void rk_judge_probe_rows(struct rk_judge *j, struct rk_rows *all)
 {
 	static const struct rk_rule rule = { .id = "probes", .severity = "error", .message = "every probe could look",
 					     .hint = "another tool tells the same; find out why this one does not" };
-	struct rk_map *keys RK_CLEANUP_MAP = rk_map_new();
-	struct rk_rows rows = { 0 };
-	struct lists lists = { 0 };
 
-	for (size_t t = 0; t < j->n; t++) {
-		const char *value = j->shell[t] == RK_SHELL_ANSWERS ? unminded(j, t) : NULL;
-		struct rk_outcome o = { .verdict = RK_V_UNKNOWN, .measured = RK_V_UNKNOWN, .value = value, .expected = "an answer" };
-		if (!value)
-			continue;
-		o.silence = rk_silence_of(j->targets[t].target, rule.id);
-		if (o.silence)
-			o.verdict = RK_V_SKIPPED;
-		add_to_row(&rule, &o, j->targets[t].target->name, keys, &rows, &lists, j->arena);
-	}
-	finish_rows(&rows, &lists, j->arena, 0);
-	for (size_t i = 0; i < rows.n; i++)
-		*rk_vec_push(all) = rows.items[i];
-	free(rows.items);
+	rows_of(j, &rule, by_probes, all);
 }
 
 /* Silenced findings come after those that count, and before what is well. */
