@@ -2,7 +2,6 @@
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
-#include <sys/wait.h>
 
 #include <cmocka.h>
 
@@ -54,7 +53,6 @@ static int act_fix(struct rk_world *world, struct rk_arena *arena, int64_t *op, 
 	return rc ? rc : rk_drift_fix(world, NULL, arena, op, &left, &n, err);
 }
 
-
 /* Each step stands alone, or nothing outside the store changes: there is nothing to take back. */
 static const struct scenario one_way[] = {
 	{ "vm stop", 3, 3, 0, false, act_stop, NULL },
@@ -62,17 +60,6 @@ static const struct scenario one_way[] = {
 	{ "tray restore", 2, 2, 0, false, act_restore, NULL },
 	{ "drift fix", 2, 2, 0, false, act_fix, NULL },
 };
-
-static void remove_state(const char *state)
-{
-	static const char *const ends[] = { "", "-wal", "-shm" };
-	char path[400];
-
-	for (size_t i = 0; i < RK_ARRAY_SIZE(ends); i++) {
-		snprintf(path, sizeof(path), "%s%s", state, ends[i]);
-		unlink(path);
-	}
-}
 
 static bool copy_state(const char *from, const char *to)
 {
@@ -118,7 +105,6 @@ static void carry_out(struct fixture *f, const struct scenario *s, enum todo tod
 static bool child_dies(const struct scenario *s, const char *state, enum todo todo, long k)
 {
 	struct fixture f;
-	int status;
 	pid_t child = fork();
 
 	if (child == 0) {
@@ -128,9 +114,7 @@ static bool child_dies(const struct scenario *s, const char *state, enum todo to
 		carry_out(&f, s, todo);
 		_exit(0);
 	}
-	assert_int_equal(waitpid(child, &status, 0), child);
-	assert_true(WIFEXITED(status));
-	return WEXITSTATUS(status) == DIED;
+	return child_died(child);
 }
 
 /* A new process looks at what is left and finishes it; twice, because recovery of what is over is nothing. */
@@ -158,14 +142,10 @@ struct sweep {
 	long points, runs;
 };
 
-/* In memory where there is such a folder: every journal write is synced. */
 static void begin_sweep(struct sweep *c, const struct scenario *s)
 {
-	const char *tmp = getenv("TMPDIR");
-
 	*c = (struct sweep){ .s = s };
-	snprintf(c->folder, sizeof(c->folder), "%s/racksh-sweep-XXXXXX", access("/dev/shm", W_OK) == 0 ? "/dev/shm" : tmp ? tmp : P_tmpdir);
-	assert_non_null(mkdtemp(c->folder));
+	make_folder(c->folder, sizeof(c->folder));
 	snprintf(c->start, sizeof(c->start), "%s/start", c->folder);
 	snprintf(c->died, sizeof(c->died), "%s/died", c->folder);
 	snprintf(c->again, sizeof(c->again), "%s/again", c->folder);

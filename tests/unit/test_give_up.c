@@ -93,15 +93,11 @@ static void restore_all(struct fixture *f)
 /* The controller answers again: what was left goes, what was kept back is free, and everybody agrees. */
 static void come_back(struct fixture *f)
 {
-	struct rk_drift_left *left;
 	struct rk_drift *rows;
 	size_t n;
 	int64_t op;
 
-	rk_sim_fault_clear(f->world.sim);
-	rk_clock_sleep_ms(f->clock, 10000);
-	OK(rk_world_refresh(&f->world, err));
-	OK(rk_drift_fix(&f->world, NULL, f->arena, &op, &left, &n, err));
+	look_again(f);
 	OK(rk_world_refresh(&f->world, err));
 	rk_drift(&f->world, NULL, f->arena, &rows, &n, NULL);
 	for (size_t i = 0; i < n; i++)
@@ -376,7 +372,6 @@ static void a_tray_is_not_brought_back_by_giving_up(void **state)
 static bool dies_at(const char *state, int64_t op, long k)
 {
 	struct fixture f;
-	int status;
 	pid_t child = fork();
 
 	if (child == 0) {
@@ -387,20 +382,7 @@ static bool dies_at(const char *state, int64_t op, long k)
 		give_up(&f, &planes[0], op, NULL);
 		_exit(0);
 	}
-	assert_int_equal(waitpid(child, &status, 0), child);
-	assert_true(WIFEXITED(status));
-	return WEXITSTATUS(status) == DIED;
-}
-
-static void remove_store(const char *state)
-{
-	static const char *const ends[] = { "", "-wal", "-shm" };
-	char path[400];
-
-	for (size_t i = 0; i < RK_ARRAY_SIZE(ends); i++) {
-		snprintf(path, sizeof(path), "%s%s", state, ends[i]);
-		unlink(path);
-	}
+	return child_died(child);
 }
 
 static bool dies_and_is_finished(const char *state, long k)
@@ -425,19 +407,17 @@ static bool dies_and_is_finished(const char *state, long k)
 	assert_faulty(&f, "r1-t01", true);
 	come_back(&f);
 	close_world(&f);
-	remove_store(state);
+	remove_state(state);
 	return died;
 }
 
 static void dying_while_it_is_given_up_loses_nothing(void **state)
 {
-	const char *tmp = getenv("TMPDIR");
 	char folder[256], store[300];
 	long k = 1;
 
 	(void)state;
-	snprintf(folder, sizeof(folder), "%s/racksh-give-up-XXXXXX", access("/dev/shm", W_OK) == 0 ? "/dev/shm" : tmp ? tmp : P_tmpdir);
-	assert_non_null(mkdtemp(folder));
+	make_folder(folder, sizeof(folder));
 	snprintf(store, sizeof(store), "%s/store", folder);
 	while (k < RUNS_MAX && dies_and_is_finished(store, k))
 		k++;

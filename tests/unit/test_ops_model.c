@@ -225,19 +225,6 @@ static void damage(struct model *m, struct fixture *f)
 	rk_clock_sleep_ms(f->clock, 10000);
 }
 
-/* What failed halfway, or could not be read, is found by the next look. */
-static void look_again(struct fixture *f)
-{
-	struct rk_drift_left *left;
-	size_t n;
-	int64_t op;
-
-	rk_sim_fault_clear(f->world.sim);
-	rk_clock_sleep_ms(f->clock, 10000);
-	OK(rk_world_refresh(&f->world, err));
-	OK(rk_drift_fix(&f->world, NULL, f->arena, &op, &left, &n, err));
-}
-
 static int do_drift(struct model *m, struct fixture *f, struct rk_err *err)
 {
 	struct rk_drift_left *left;
