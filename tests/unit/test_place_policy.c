@@ -70,6 +70,13 @@ static void growing_stays_in_the_clusters_racks(void **state)
 	assert_string_equal(placed(s, &spec, keep, 1, arena), "r05:4");
 }
 
+/* leaves: by rack. */
+static void wire(struct rk_site *s, const char *const *leaves)
+{
+	for (size_t h = 0; h < s->n_hcas; h++)
+		s->hcas[h].leaf = leaves[s->trays[s->hcas[h].tray].rack];
+}
+
 static void racks_of_one_leaf_group_are_preferred(void **state)
 {
 	static const char *const leaves[] = { "x", "y", "z", "y", "x", "y" };
@@ -78,8 +85,7 @@ static void racks_of_one_leaf_group_are_preferred(void **state)
 	struct rk_spec spec = make_spec(8, 4);
 
 	(void)state;
-	for (size_t h = 0; h < s->n_hcas; h++)
-		s->hcas[h].leaf = leaves[s->trays[s->hcas[h].tray].rack];
+	wire(s, leaves);
 	assert_string_equal(placed(s, &spec, NULL, 0, arena), "r01:4,r05:4"); /* the smallest group that holds both */
 	spec.count = 12;
 	assert_string_equal(placed(s, &spec, NULL, 0, arena), "r02:4,r04:4,r06:4");
@@ -141,8 +147,7 @@ static void name_decides_between_leaf_groups_that_do_as_well(void **state)
 	struct rk_spec spec = make_spec(4, 4);
 
 	(void)state;
-	for (size_t h = 0; h < s->n_hcas; h++)
-		s->hcas[h].leaf = leaves[s->trays[s->hcas[h].tray].rack];
+	wire(s, leaves);
 	assert_string_equal(placed(s, &spec, NULL, 0, arena), "r01:4");
 	judged(s, &spec, NULL, 0, 3, "4 free, r01 comes first");
 	spec.count = 8;
@@ -167,8 +172,7 @@ static void leaf_groups_that_are_too_small_are_filled_one_after_another(void **s
 	struct rk_spec spec = make_spec(12, 4);
 
 	(void)state;
-	for (size_t h = 0; h < s->n_hcas; h++)
-		s->hcas[h].leaf = leaves[s->trays[s->hcas[h].tray].rack];
+	wire(s, leaves);
 	assert_string_equal(placed(s, &spec, NULL, 0, arena), "r01:4,r02:4,r04:4");
 }
 

@@ -138,6 +138,20 @@ static void output_without_an_end_proves_nothing(void **state)
 			fail_msg("%s: %s", r.checks[i].id, r.checks[i].verdict);
 }
 
+/* The check "g" of one VM with this evidence. */
+static struct rk_check judged(const struct rk_hprofile *p, struct rk_evidence *evidence, struct rk_arena *arena)
+{
+	const struct rk_target target = { .name = "a-01", .kind = "vm", .evidence = evidence, .n_evidence = 1 };
+	struct rk_report r;
+	size_t at = 0;
+
+	assert_int_equal(rk_judge(p, "quick", &target, 1, arena, &r, NULL), 0);
+	while (at < r.n_checks && strcmp(r.checks[at].id, "g") != 0)
+		at++;
+	assert_true(at < r.n_checks);
+	return r.checks[at];
+}
+
 /* A tool that fails without a word has measured nothing; one that ends well without one has nothing to tell. */
 static void a_probe_that_fails_in_silence_is_unknown(void **state)
 {
@@ -152,15 +166,9 @@ static void a_probe_that_fails_in_silence_is_unknown(void **state)
 	for (size_t i = 0; i < RK_ARRAY_SIZE(rows); i++) {
 		RK_CLEANUP_ARENA struct rk_arena *arena = rk_arena_new();
 		struct rk_evidence evidence = { "nvlink-errors", "\n", 1, "", 0, rows[i].status };
-		const struct rk_target target = { .name = "a-01", .kind = "vm", .evidence = &evidence, .n_evidence = 1 };
-		struct rk_report r;
-		size_t at = 0;
-		assert_int_equal(rk_judge(p, "quick", &target, 1, arena, &r, NULL), 0);
-		while (at < r.n_checks && strcmp(r.checks[at].id, "g") != 0)
-			at++;
-		assert_true(at < r.n_checks);
-		assert_string_equal(r.checks[at].verdict, rows[i].verdict);
-		assert_string_equal(r.checks[at].value, rows[i].value);
+		const struct rk_check check = judged(p, &evidence, arena);
+		assert_string_equal(check.verdict, rows[i].verdict);
+		assert_string_equal(check.value, rows[i].value);
 	}
 }
 
@@ -180,14 +188,7 @@ static void boot_grace_ends_on_its_minute(void **state)
 		RK_CLEANUP_ARENA struct rk_arena *arena = rk_arena_new();
 		const char *out = rk_arena_printf(arena, "%s%s", rows[i].up, counters);
 		struct rk_evidence evidence = { "ib-counters", out, strlen(out), "", 0, "0" };
-		const struct rk_target target = { .name = "a-01", .kind = "vm", .evidence = &evidence, .n_evidence = 1 };
-		struct rk_report r;
-		size_t at = 0;
-		assert_int_equal(rk_judge(p, "quick", &target, 1, arena, &r, NULL), 0);
-		while (at < r.n_checks && strcmp(r.checks[at].id, "g") != 0)
-			at++;
-		assert_true(at < r.n_checks);
-		assert_string_equal(r.checks[at].verdict, rows[i].verdict);
+		assert_string_equal(judged(p, &evidence, arena).verdict, rows[i].verdict);
 	}
 }
 
