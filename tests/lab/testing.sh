@@ -55,29 +55,26 @@ check() {
 	return 1
 }
 
-# says NAME PATTERN: the output of the last check has such a line.
-says() {
-	if grep -qE -- "$2" "$lab/out" "$lab/err"; then
+# told NAME WHAT COMMAND...: one more check, without a command's output of its own; WHAT is wrong when it fails.
+told() {
+	local name=$1 what=$2
+	shift 2
+	if "$@"; then
 		passed=$((passed + 1))
 		return 0
 	fi
 	failed=$((failed + 1))
-	printf 'not ok: %s: no line like "%s"\n' "$1" "$2"
+	printf 'not ok: %s: %s\n' "$name" "$what"
 	tell_output
 	return 1
 }
 
-# lacks NAME PATTERN: the output of the last check has no such line.
-lacks() {
-	if ! grep -qE -- "$2" "$lab/out" "$lab/err"; then
-		passed=$((passed + 1))
-		return 0
-	fi
-	failed=$((failed + 1))
-	printf 'not ok: %s: a line like "%s"\n' "$1" "$2"
-	tell_output
-	return 1
-}
+has_line() { grep -qE -- "$1" "$lab/out" "$lab/err"; }
+has_no_line() { ! has_line "$1"; }
+
+# says NAME PATTERN: the output of the last check has such a line. lacks NAME PATTERN: it has none.
+says() { told "$1" "no line like \"$2\"" has_line "$2"; }
+lacks() { told "$1" "a line like \"$2\"" has_no_line "$2"; }
 
 # Nobody holds anything in the store.
 store_is_free() {
